@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from tests.helpers import refusal_codes, verb_rights
 from tests.helpers.places import ROOT
-from tests.helpers.refusal_codes import data_file
 
 if __name__ == "__main__":
-    (ROOT / "kgroup" / "data" / "refusals.json").write_text(data_file(), encoding="utf-8")
+    for name, made in (("refusals.json", refusal_codes.data_file()), ("rights.json", verb_rights.data_file())):
+        (ROOT / "kgroup" / "data" / name).write_text(made, encoding="utf-8")
     # Imported here: they read what was just written.
     from kgroup.cli.completion.candidates import DATA
     from tests.benchmarks.catalogue import RESULTS, stored

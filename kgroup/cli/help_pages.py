@@ -124,10 +124,10 @@ def first_line(docstring: str | None) -> str:
 
 
 def _parts(docstring: str) -> tuple[str, str, list[str], str]:
-    """(one line, the paragraphs after it, examples, exit codes) of a verb's docstring."""
+    """(one line, the paragraphs after it, examples, exit codes) of a verb's docstring; its rights have a topic."""
     head, _, tail = docstring.partition("Examples:")
     summary, _, body = head.strip().partition("\n")
-    examples, _, codes = tail.partition("Exit codes:")
+    examples, _, codes = tail.partition("Rights:")[0].partition("Exit codes:")
     return (
         summary,
         body.strip(),

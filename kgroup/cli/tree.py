@@ -12,7 +12,6 @@ from typing import Any
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from kgroup.cli import hints
-from kgroup.cli.group_pages import ABOUT
 from kgroup.cli.help_parts import LONG_PAGES
 from kgroup.cli.typer_adapter import Execute, Result, command, group
 from kgroup.cli.verbs import BY_NAME, VERBS
@@ -116,7 +115,7 @@ def command_of(name: str, execute: Execute) -> Any:
     if function:
         return command(name, getattr(module, function), VerbCommand, execute)
     default = getattr(module, "DEFAULT", None)
-    return group(name, module.SUBCOMMANDS, (VerbGroup, VerbCommand), execute, default, ABOUT[name])
+    return group(name, module.SUBCOMMANDS, (VerbGroup, VerbCommand), execute, default, module.__doc__ or "")
 
 
 def page_of(words: Sequence[str]) -> str:

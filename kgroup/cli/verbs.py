@@ -8,8 +8,8 @@ import msgspec
 class Verb(msgspec.Struct, frozen=True):
     """A row of the table: the name, the function, the one-line help, and the section of the overview.
 
-    ``target`` is ``module:function``, or a module whose SUBCOMMANDS are the verbs below this one.
-    If it has a DEFAULT, that is the verb below that this one does alone.
+    ``target`` is ``module:function``, or a module whose SUBCOMMANDS are the verbs below this one; its docstring is the
+    text of the page. If it has a DEFAULT, that is the verb below that this one does alone.
     """
 
     name: str

@@ -1,4 +1,19 @@
-"""``kgroup catchup``: release a group at the log end at once, and replay its gap in parallel."""
+"""Skip to the log end now, and replay the gap in parallel.
+
+After a crash, the group starts at the log end at once. The records between its commits and the log end are its gap.
+Spark replays the gap in parallel, and a ledger accounts for every record. Each command prints a plan; add --execute
+to apply it. Guarantees and rights: kgroup help catch-up.
+
+Examples:
+# list the plans: what is pending, and until when
+kgroup catchup
+
+# plan a catch-up into a topic; add --execute to start it
+kgroup catchup start orders-svc --to-topic orders-backfill
+
+# continue an interrupted replay, on any machine
+kgroup catchup resume orders-svc
+"""
 
 from __future__ import annotations
 
@@ -76,6 +91,11 @@ def start(
     kgroup catchup start --skipped-by ch-7k2f --to-topic orders-backfill
 
     Exit codes: 0 1 2 3 4 5 6 7 8 9 130 143
+
+    Rights: READ G; READ T; DESCRIBE __consumer_offsets; READ, WRITE, DESCRIBE_CONFIGS ledger (CREATE once); WRITE
+    transactional ids kgroup-catchup-*; WRITE on --to-topic and --dead-letter-topic
+    More rights: READ __consumer_offsets: who commits, the evidence after a crash; DESCRIBE_CONFIGS T, --to-topic:
+    retention and size checks; DESCRIBE cluster
     """
     replay = speed.replay_options(sink)
     replay.check_lanes()
@@ -129,6 +149,8 @@ def list_(
     kgroup catchup list orders-svc -o json
 
     Exit codes: 0 2 3 4
+
+    Rights: READ ledger
     """
     with open_engine(run.settings, run.reporter, ledger.ledger_topic) as engine:
         return list_outcome(show_plans(engine, groups or ()), engine.cluster.ref, verbose=verbose)
@@ -153,6 +175,8 @@ def show(
     kgroup catchup show orders-svc --watch
 
     Exit codes: 0 2 3 4 5 130 143
+
+    Rights: as catchup list
     """
     if followed := watched(run, watch, lambda run: _follow(run, ledger, plan, verbose=verbose)):
         return followed
@@ -186,6 +210,8 @@ def stop(run: Invocation, how: ExecuteOptions, ledger: LedgerOptions, plan: Anno
     kgroup catchup stop cu-7f3a --execute
 
     Exit codes: 0 2 3 4 5 6
+
+    Rights: READ, WRITE ledger; WRITE transactional ids kgroup-catchup-*
     """
     check_execution(run, how)
     with open_engine(run.settings, run.reporter, ledger.ledger_topic) as engine:
@@ -220,6 +246,8 @@ def resume(
     kgroup catchup resume cu-7f3a --release-only --execute
 
     Exit codes: 0 1 2 3 4 5 6 8 9 130 143
+
+    Rights: as catchup start
     """
     options = speed.replay_options(sink)
     if release_only:
@@ -273,6 +301,9 @@ def cancel(
     kgroup catchup cancel orders-svc --abandon --execute
 
     Exit codes: 0 2 3 4 5 6 9 130 143
+
+    Rights: READ, WRITE ledger; WRITE transactional ids kgroup-catchup-*; of a released plan READ G; READ T
+    More rights: READ __consumer_offsets: the evidence after a crash
     """
     check_execution(run, replace(how, accept=accept))
     with open_engine(run.settings, run.reporter, ledger.ledger_topic) as engine:
@@ -298,6 +329,8 @@ def prune(
     kgroup catchup prune cu-7f3a --execute
 
     Exit codes: 0 2 3 4 5 6 7
+
+    Rights: as catchup stop
     """
     check_execution(run, how)
     with open_engine(run.settings, run.reporter, ledger.ledger_topic) as engine:

@@ -1,4 +1,18 @@
-"""``kgroup context``: the named clusters of the user's configuration file."""
+"""List, choose and show named clusters.
+
+A context is a named cluster with its client settings, in ~/.config/kgroup/config.yaml or the file of KGROUP_CONFIG.
+An example of such a file: kgroup help connection.
+
+Examples:
+# list the named clusters
+kgroup context list
+
+# use one of them from now on
+kgroup context use prod
+
+# show the settings that apply, and where each is set
+kgroup context show
+"""
 
 from __future__ import annotations
 

@@ -55,6 +55,10 @@ def delete(
     kgroup delete --regex 'test-.*' --execute
 
     Exit codes: 0 2 3 4 5 6 7 9 130 143
+
+    Rights: DELETE G; DESCRIBE T; READ __consumer_offsets, or DESCRIBE Topic * and cluster: that no commits are
+    hidden
+    More rights: READ G, READ T: undo
     """
     check_groups(groups)
     idle_s = parse_duration(idle_for, "--idle-for") if idle_for is not None else None

@@ -54,6 +54,9 @@ def delete_offsets(
     kgroup delete-offsets --all-groups --topic orders-old --execute
 
     Exit codes: 0 2 3 4 5 6 7 9 130 143
+
+    Rights: DELETE G; READ T
+    More rights: READ G: undo
     """
     check_groups(groups)
     if not topic:

@@ -109,6 +109,11 @@ def describe(
     kgroup describe orders-svc --from-log
 
     Exit codes: 0 2 3 4 5 6 7
+
+    Rights: DESCRIBE G; DESCRIBE T
+    More rights: READ __consumer_offsets: generation, status, rates, session timeouts; READ T: ages;
+    DESCRIBE_CONFIGS T: retention left; DESCRIBE other groups: who reads the same topics; READ ledger: pending
+    catch-ups
     """
     check_selection(which)
     scan_s = parse_duration(source.scan_time or _SCAN_TIME, "--scan-time")

@@ -117,6 +117,10 @@ def doctor(
     kgroup doctor --explain rebalance-storm
 
     Exit codes: 0 2 3 4 5 6 7 8
+
+    Rights: DESCRIBE G; DESCRIBE T
+    More rights: as describe; DESCRIBE_CONFIGS G; DESCRIBE and DESCRIBE_CONFIGS cluster: rules that are not checked
+    without
     """
     if explain_rule is not None or rules:
         return _explain(which, options, explain_rule, rules=rules)

@@ -66,6 +66,8 @@ def evict(
     kgroup evict pay-svc --all-members --execute
 
     Exit codes: 0 2 3 4 5 6 7 9 130 143
+
+    Rights: READ G; DESCRIBE T
     """
     if not (instance or member or all_members):
         raise UsageError("the members are missing", hint="choose one of: --instance ID, --member ID, --all-members")

@@ -47,6 +47,8 @@ def export(run: Invocation, which: Selection, when: AsOf, source: FromLog) -> Ou
     kgroup export orders-svc --as-of 03:05Z
 
     Exit codes: 0 2 3 4 5 6 7
+
+    Rights: as describe
     """
     check_selection(which)
     if when.as_of is not None or source != FromLog():

@@ -150,6 +150,9 @@ def history(run: Invocation, which: HistoryFilter, span: HistorySpan, view: Hist
     kgroup history --all-groups --since 03:00Z --until 04:00Z -o csv
 
     Exit codes: 0 2 3 4 5 6 7
+
+    Rights: DESCRIBE G; READ __consumer_offsets, as for --from-log and --as-of
+    More rights: DESCRIBE T: lag; DESCRIBE_CONFIGS G: timeouts; READ ledger: finished catch-ups, for --commits
     """
     topics = parse_topics(which.topic or ())
     selection = dataclasses.replace(which, topic=[choice.topic for choice in topics] or None)

@@ -199,6 +199,8 @@ def lag(
     kgroup lag -A -o prometheus --metrics-file /var/lib/node_exporter/kgroup.prom
 
     Exit codes: 0 2 3 4 5 6 7 8
+
+    Rights: as describe
     """
     check_selection(which)
     measurement = _LagMeasurement(which, options, checks.bounds(options))

@@ -61,6 +61,9 @@ def list_(run: Invocation, which: Selection, only: ListFilter, source: FromLog) 
     kgroup list --coordinator 2 --from-log
 
     Exit codes: 0 2 3 4 5 6 7
+
+    Rights: DESCRIBE G; or DESCRIBE cluster: all groups, without their members (exit code 7)
+    More rights: both: all groups, with members; READ __consumer_offsets: how long they are idle
     """
     check_selection(which)
     idle_s = None if only.idle_for is None else parse_duration(only.idle_for, "--idle-for")

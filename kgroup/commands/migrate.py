@@ -188,6 +188,10 @@ def migrate(
     kgroup migrate pay-svc --watch
 
     Exit codes: 0 2 3 4 5 6 7 8 9 130 143
+
+    Rights: READ G; READ T
+    More rights: ALTER_CONFIGS G: --session-timeout, --heartbeat-interval; READ __consumer_offsets, DESCRIBE and
+    DESCRIBE_CONFIGS cluster: checks that are unknown without
     """
     check_groups(groups)
     check_some_named(groups)

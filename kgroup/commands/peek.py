@@ -151,6 +151,9 @@ def peek(run: Invocation, which: PeekSubject, options: PeekOptions) -> Outcome:
     kgroup peek orders:3 --offset earliest -n 1000 --to records.jsonl
 
     Exit codes: 0 2 3 4 5 6 7
+
+    Rights: READ T; with a group DESCRIBE G
+    More rights: READ __consumer_offsets: which partitions are stuck
     """
     group, partitions, topics = _parse_subject(which)
     offset = parse_peek_offset(options.offset)

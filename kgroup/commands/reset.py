@@ -243,6 +243,10 @@ def reset(
     kgroup reset orders-new --create --from-group orders-svc --from-log
 
     Exit codes: 0 2 3 4 5 6 7 9 130 143
+
+    Rights: READ G; READ T
+    More rights: READ __consumer_offsets: clients that commit without being members; READ ledger: pending catch-ups;
+    DESCRIBE OTHER: --from-group OTHER; WRITE topic: --save-skipped topic:NAME
     """
     check_groups(groups)
     request = _checked(where, which)

@@ -1,4 +1,17 @@
-"""``kgroup sandbox``: a real Kafka on this machine: start, status, stop, and a demo of a crash."""
+"""Run a real Kafka on this machine, and a demo of a crash.
+
+The brokers listen on loopback only. They need Java 17 or newer, and fetch Kafka once.
+
+Examples:
+# start a broker, and print its address
+kgroup sandbox up
+
+# crash a real consumer, and catch its group up
+kgroup sandbox demo
+
+# stop the sandbox, and delete its data
+kgroup sandbox down --wipe
+"""
 
 from __future__ import annotations
 

@@ -215,6 +215,8 @@ def simulate(run: Invocation, which: Selection, what_if: SimulationOptions) -> O
     kgroup simulate --from-file orders-svc.json --add 2 --assignor uniform
 
     Exit codes: 0 2 3 4 5 6 7 9
+
+    Rights: as describe
     """
     check_selection(which)
     what_if.change()  # usage errors come before any request

@@ -97,6 +97,9 @@ def undo(
     kgroup undo orders-svc --as-of 03:05Z
 
     Exit codes: 0 2 3 4 5 6 7 9 130 143
+
+    Rights: READ G; READ T; DELETE G where there was no commit before
+    More rights: of migrate, where it set configurations: DESCRIBE_CONFIGS G, ALTER_CONFIGS G
     """
     prepare_change(run, how)
     if when.as_of is not None or bounds != LogBounds():

@@ -70,6 +70,8 @@ def wait(run: Invocation, which: Selection, until: WaitOptions) -> Outcome:
     kgroup wait --regex 'orders-.*' --for type=consumer --for stable
 
     Exit codes: 0 2 3 4 5 6 8
+
+    Rights: as describe
     """
     check_selection(which)
     conditions = parse_conditions(until.conditions or ())

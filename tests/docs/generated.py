@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from kgroup.cli.error_codes import ERRORS
+from kgroup.cli.help_topics import RIGHTS
 from kgroup.cli.refusals import REFUSALS
-from kgroup.cli.rights import RIGHTS
 from kgroup.cli.verbs import VERBS
 from kgroup.commands.help import runbook
 from kgroup.groups.doctor.rules import RULES

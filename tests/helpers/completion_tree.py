@@ -1,7 +1,4 @@
-"""The tree of verbs for completion, read from the commands.
-
-``python -m tests.helpers.completion_tree`` writes the data file.
-"""
+"""The tree of verbs for completion, read from the commands; ``python -m tests.generate`` writes the data file."""
 
 from __future__ import annotations
 
@@ -11,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from kgroup.cli.app import Root, kgroup_options
-from kgroup.cli.completion.candidates import DATA
 from kgroup.cli.help_pages import option_help
 from kgroup.cli.help_topics import TOPICS
 from kgroup.cli.refusals import REFUSALS
@@ -138,7 +134,3 @@ def _value(param: Any, verb: str) -> str | list[str]:
 
 def _choices(param: Any) -> list[str]:
     return [getattr(choice, "value", choice) for choice in getattr(param.type, "choices", ())]
-
-
-if __name__ == "__main__":
-    DATA.write_text(text_of(read_tree()), encoding="utf-8")

@@ -15,7 +15,7 @@ from tests.helpers.places import ROOT
 
 
 def test_the_tree_is_that_of_the_commands() -> None:
-    command = "python -m tests.helpers.completion_tree"
+    command = "python -m tests.generate"
 
     assert command in read(ROOT / "CONTRIBUTING.md")
     assert text_of(read_tree()) == DATA.read_text(encoding="utf-8"), f"make the file again: {command}"
