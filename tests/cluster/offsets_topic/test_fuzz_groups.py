@@ -37,6 +37,7 @@ from kgroup.output.pages import history as history_screen
 from kgroup.output.terminal.draw import draw
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import Refused, UsageError
+from kgroup.support.json_line import plain
 from tests.groups.history.test_anything import EVENT, logged
 from tests.helpers.cases.doctor import HEALTHY
 from tests.helpers.cases.lag import NOW, Part, evidence, group
@@ -135,7 +136,7 @@ def test_any_verdict_and_diagnosis(examples: int) -> None:
             members=told.members,
             churn=told.churn,
         )
-        json.dumps(group_verdict(about, known).document())
+        json.dumps(plain(group_verdict(about, known).document()))
 
         seen = doctors_view(events, reach, about, HistoryQuery(min(times), now, now, 45_000))
         snapshot = msgspec.structs.replace(
