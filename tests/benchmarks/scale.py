@@ -25,11 +25,11 @@ PARTITIONS = 100
 RECORDS = 10
 """In each partition of the topic."""
 
-LARGE = 10_000
-"""From this number of groups on the bounds are held."""
+HOLDS = {1_000: (3, 150, 150), 10_000: (30, 300, 800)}
+"""Bounds by the number of groups: seconds of CPU, MB of a verb that reads, and of one that plans and keeps its rows."""
 
-HOLD_MB = 300
-HOLDS_CPU_S = {"describe json": 8, "describe csv": 6, "lag": 12, "doctor": 12, "reset": 12}
+PLANS = ("reset", "reset json", "delete")
+HOLDS_CPU_S = ("describe json", "describe csv", "lag", "doctor", *PLANS)
 
 TINY = {"groups": [3, 6]}
 _WINDOW = 50
@@ -87,9 +87,12 @@ def _measure(broker: ProxiedBroker, verb: str, size: int, first: dict[str, float
     }
     floor = (first[verb],) if verb in first else ()
     first.setdefault(verb, each_us)
-    holds = [Hold(at_most=HOLD_MB, of="peak_mb")] if size >= LARGE else []
-    if size >= LARGE and verb in HOLDS_CPU_S:
-        holds.append(Hold(at_most=HOLDS_CPU_S[verb], of="cpu_s"))
+    holds = []
+    if size in HOLDS:
+        cpu_s, read_mb, plan_mb = HOLDS[size]
+        holds.append(Hold(at_most=plan_mb if verb in PLANS else read_mb, of="peak_mb"))
+        if verb in HOLDS_CPU_S:
+            holds.append(Hold(at_most=cpu_s, of="cpu_s"))
     return Measurement(f"`{verb}`, {size:,} groups", "us CPU a group", (each_us,), (), floor, tuple(holds), also)
 
 
