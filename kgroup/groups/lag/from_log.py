@@ -25,8 +25,6 @@ from kgroup.model.group_log import (
 from kgroup.model.groups import Group, LoggedCommit
 from kgroup.model.topic_partition import TopicPartition, shared_tp
 
-_PLAIN, _COMMITTED = TransactionEnd.PLAIN, TransactionEnd.COMMITTED
-"""Compared by ``is``: the hash of a member of an enum takes longer than the rest of a round."""
 _TAG = "kgroup "
 _OF_MEMBERS = (GenerationWritten, EpochWritten, MemberWritten, GroupDeleted)
 _MOMENTS, _MOMENTS_OF_A_CONSUMER = 3, 2
@@ -99,7 +97,7 @@ def _members(timeline: GroupTimeline) -> dict[str, MemberFacts]:
 
 
 def _counts(commit: CommitWritten) -> bool:
-    return commit.ending is _PLAIN or commit.ending is _COMMITTED
+    return commit.ending in (TransactionEnd.PLAIN, TransactionEnd.COMMITTED)
 
 
 def _timeline(events: Sequence[Event], reach: ScannedRange, group: Group) -> tuple[GroupTimeline, Collection[int]]:
@@ -114,7 +112,7 @@ def _timeline(events: Sequence[Event], reach: ScannedRange, group: Group) -> tup
     maybe_empty = timeline.empty or group.is_empty
     for event in events:
         if isinstance(event, CommitWritten):
-            if event.offset is None or event.producer_id is not None or event.ending is not _PLAIN:
+            if event.offset is None or event.producer_id is not None or event.ending is not TransactionEnd.PLAIN:
                 continue
             if event.metadata and event.metadata.startswith(_TAG) and CatchupCommitTag.of(event.metadata) is not None:
                 found.add(event.log_offset)
