@@ -26,7 +26,7 @@ from kgroup.groups.lag.evidence import (
     Sibling,
 )
 from kgroup.groups.lag.from_log import LagLogFacts, from_log
-from kgroup.groups.thresholds import LATE_SIBLING, RATE_SPAN, RECENT_SPAN
+from kgroup.groups.thresholds import LATE_SIBLING, QUIET, RATE_SPAN, RECENT_SPAN
 from kgroup.model.groups import Group, LogRange
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.lag_cache import cached_lag_facts
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _RATES_MS = (RATE_SPAN.value, RECENT_SPAN.value)
 _SPAN_MS = 3_600_000
-_IDLE_SPAN_MS = 600_000
+_IDLE_SPAN_MS = RATE_SPAN.value
 """For a group that has read everything only its pace matters, so less is read."""
 
 
@@ -88,7 +88,7 @@ def read_evidence(
         first_unread=options.no_time is None,
         read_committed=committed,
         surroundings=options.surroundings,
-        quiet_since_ms=now_ms - _SPAN_MS,
+        quiet_since_ms=now_ms - QUIET.value,
         log_time=options.log_time,
     )
     facts = cached_lag_facts(cluster, groups, query)
