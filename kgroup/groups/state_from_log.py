@@ -33,7 +33,6 @@ from kgroup.model.groups import Assignment, Member, TopicPartitions
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration
 
-_COUNTED = frozenset({TransactionEnd.PLAIN, TransactionEnd.COMMITTED})
 _OF_COMMITS = frozenset({0, 1, None})
 """Record types of commits; None is a key too short to have a type, which may have been a commit."""
 
@@ -148,7 +147,7 @@ class _NewestRecords:
     def take(self, event: Event) -> None:
         """Add the next newer record."""
         if self.at_ms is not None and event.at_ms > self.at_ms:
-            if isinstance(event, CommitWritten) and event.ending in _COUNTED:
+            if isinstance(event, CommitWritten) and event.counts:
                 self._later.setdefault(event.tp, event)
             elif isinstance(event, GenerationWritten | EpochWritten | GroupDeleted | ForeignGroupWritten):
                 # A group that was converted since has the end of its old type before the record of its new type.
@@ -168,7 +167,7 @@ class _NewestRecords:
 
     def _take_commit(self, event: CommitWritten) -> None:
         tp = event.tp
-        if event.ending not in _COUNTED:
+        if not event.counts:
             if event.ending is TransactionEnd.OPEN:
                 self.open.add(tp)
             return

@@ -36,6 +36,9 @@ class TransactionEnd(StrEnum):
     OPEN = "open"
 
 
+_COUNTING = (TransactionEnd.PLAIN, TransactionEnd.COMMITTED)
+
+
 class GenerationMember(msgspec.Struct, frozen=True):
     """A member of a classic generation.
 
@@ -178,6 +181,11 @@ class CommitWritten(PartitionValue, msgspec.Struct, frozen=True, gc=False):
     ending: TransactionEnd
     leader_epoch: int | None = None
     ended_ms: int | None = None
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is the group's commit: not one of an aborted transaction, or of one that is still open."""
+        return self.ending in _COUNTING
 
 
 class ForeignGroupWritten(msgspec.Struct, frozen=True):

@@ -104,7 +104,7 @@ def _event_subject(event: Event) -> tuple[object, ...]:
 
 def _counts(event: Event) -> bool:
     """Whether it is in effect: a commit is not while its transaction is open, or after it was aborted."""
-    return not isinstance(event, CommitWritten) or event.ending in (TransactionEnd.PLAIN, TransactionEnd.COMMITTED)
+    return not isinstance(event, CommitWritten) or event.counts
 
 
 def _open_ms(events: Iterable[Event]) -> int | None:

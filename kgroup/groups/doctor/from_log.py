@@ -16,7 +16,7 @@ from kgroup.groups.doctor.snapshot import (
 from kgroup.groups.history.model import DEPARTURES, Cause, HistoryStep, PresentMember, SignatureKind, StepKind
 from kgroup.groups.history.summary import GroupHistory, HistoryQuery, group_history
 from kgroup.groups.lag.from_log import from_log as evidence_of
-from kgroup.model.group_log import CommitWritten, Event, ScannedRange, TransactionEnd
+from kgroup.model.group_log import CommitWritten, Event, ScannedRange
 from kgroup.model.groups import Group, LoggedCommit
 from kgroup.model.topic_partition import TopicPartition, shared_tp
 
@@ -52,13 +52,10 @@ def from_log(events: Sequence[Event], reach: ScannedRange, group: Group, query: 
 
 def _topic_ids(events: Sequence[Event]) -> dict[TopicPartition, str]:
     """The topic id in the newest commit of each partition, of those that have one."""
-    plain, committed = TransactionEnd.PLAIN, TransactionEnd.COMMITTED
     newest = {
         shared_tp(event.topic, event.partition): event.topic_id
         for event in events
-        if isinstance(event, CommitWritten)
-        and event.offset is not None
-        and (event.ending is plain or event.ending is committed)
+        if isinstance(event, CommitWritten) and event.offset is not None and event.counts
     }
     return {tp: topic_id for tp, topic_id in newest.items() if topic_id is not None}
 

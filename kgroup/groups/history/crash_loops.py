@@ -22,12 +22,11 @@ from kgroup.groups.history.model import (
     StepKind,
 )
 from kgroup.groups.history.signatures import LOOP_GAP_MS, is_orderly, rollouts
-from kgroup.model.group_log import CommitWritten, TransactionEnd
+from kgroup.model.group_log import CommitWritten
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration
 from kgroup.support.units import plural
 
-_COUNTED = frozenset({TransactionEnd.PLAIN, TransactionEnd.COMMITTED})
 _POLL_EARLY_MS = 1_000
 
 
@@ -63,7 +62,7 @@ def _last_moves(commits: Iterable[CommitWritten]) -> dict[TopicPartition, tuple[
     """The present offset of each partition, and the log offset of the first commit of it."""
     moved: dict[TopicPartition, tuple[int, int]] = {}
     for commit in commits:
-        if commit.ending not in _COUNTED:
+        if not commit.counts:
             continue
         if commit.offset is None:
             moved.pop(commit.tp, None)

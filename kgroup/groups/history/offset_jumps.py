@@ -158,7 +158,7 @@ def commits_of(
     ``first_offset`` is the log offset of the group's first record, None if it is unknown.
     """
     context = _Context(steps, mark, change, begins_empty=begins_empty)
-    counted = [one for one in commits if one.commit.ending in (TransactionEnd.PLAIN, TransactionEnd.COMMITTED)]
+    counted = [one for one in commits if one.commit.counts]
     context.count_outsiders(counted)
     by_partition: dict[TopicPartition, list[OwnedCommit]] = {}
     for one in counted:

@@ -67,7 +67,7 @@ def from_log(
     timeline, by_tool = _timeline(events, reach, group)
     # Nearly all events are commits: they must cost little, here and below.
     for event in events:
-        if not isinstance(event, CommitWritten) or not _counts(event):
+        if not isinstance(event, CommitWritten) or not event.counts:
             continue
         topic, number, offset, log_offset = event.topic, event.partition, event.offset, event.log_offset
         tp = shared_tp(topic, number)
@@ -94,10 +94,6 @@ def _members(timeline: GroupTimeline) -> dict[str, MemberFacts]:
     for member_id, details in timeline.details.items():
         members[member_id] = MemberFacts(details.rebalance_timeout_ms, details.classic_session_ms)
     return members
-
-
-def _counts(commit: CommitWritten) -> bool:
-    return commit.ending in (TransactionEnd.PLAIN, TransactionEnd.COMMITTED)
 
 
 def _timeline(events: Sequence[Event], reach: ScannedRange, group: Group) -> tuple[GroupTimeline, Collection[int]]:
@@ -161,7 +157,7 @@ def _churn(events: Sequence[Event], now_ms: int) -> GroupChurn | None:
     starts = [now_ms]
     for event in reversed(events):
         if isinstance(event, CommitWritten):
-            if _counts(event):
+            if event.counts:
                 lasted = [later - earlier for later, earlier in pairwise(starts)]
                 return GroupChurn(len(lasted), max((0, *lasted)))
         elif isinstance(event, EpochWritten) or (isinstance(event, GenerationWritten) and event.members):
