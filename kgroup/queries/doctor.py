@@ -24,11 +24,11 @@ from kgroup.groups.doctor.snapshot import (
     ClusterSnapshot,
     GroupSnapshot,
     LogDetails,
-    MemberSettings,
     Production,
     TopicDetails,
 )
 from kgroup.groups.history.summary import HistoryQuery
+from kgroup.groups.lag.evidence import MemberFacts
 from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
 from kgroup.groups.migration.readiness import assess_readiness
 from kgroup.groups.selection import SelectedGroups, without_unread_groups
@@ -316,7 +316,7 @@ def _unread_logs(
     return dict.fromkeys(("logs", "last_stable", "production"), whys[0]) if whys else {}
 
 
-def _settings(log_facts: DoctorLogFacts | None, group: Group) -> Mapping[str, MemberSettings] | None:
+def _settings(log_facts: DoctorLogFacts | None, group: Group) -> Mapping[str, MemberFacts] | None:
     """The settings of current members; None if the log was not read."""
     if log_facts is None:
         return None

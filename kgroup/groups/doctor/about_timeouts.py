@@ -167,10 +167,10 @@ def poll_interval(snapshot: GroupSnapshot) -> Answer:
         return POLL.unknown(_hidden(snapshot))
     settings = snapshot.settings or {}
     known = {
-        m.member_id: member_settings.rebalance_timeout_ms
+        m.member_id: member_settings.max_poll_interval_ms
         for m in group.members
         if (member_settings := settings.get(m.member_id)) is not None
-        and member_settings.rebalance_timeout_ms is not None
+        and member_settings.max_poll_interval_ms is not None
     }
     if group.members and not known:
         return POLL.unknown(snapshot.why("settings", _UNSEEN))

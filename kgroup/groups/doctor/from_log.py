@@ -9,12 +9,12 @@ import msgspec
 
 from kgroup.groups.doctor.snapshot import (
     MemberRestart,
-    MemberSettings,
     Rebalance,
     RebalanceHistory,
 )
 from kgroup.groups.history.model import DEPARTURES, Cause, HistoryStep, PresentMember, SignatureKind, StepKind
 from kgroup.groups.history.summary import GroupHistory, HistoryQuery, group_history
+from kgroup.groups.lag.evidence import MemberFacts
 from kgroup.groups.lag.from_log import from_log as evidence_of
 from kgroup.model.group_log import CommitWritten, Event, ScannedRange
 from kgroup.model.groups import Group, LoggedCommit
@@ -24,7 +24,7 @@ from kgroup.model.topic_partition import TopicPartition, shared_tp
 class DoctorLogFacts(msgspec.Struct, frozen=True):
     """The part of ``GroupSnapshot`` that comes from the log, with the same field names."""
 
-    settings: Mapping[str, MemberSettings]
+    settings: Mapping[str, MemberFacts]
     commits: Mapping[TopicPartition, tuple[LoggedCommit, ...]]
     topic_ids: Mapping[TopicPartition, str]
     commits_since_ms: int | None
@@ -37,10 +37,7 @@ def from_log(events: Sequence[Event], reach: ScannedRange, group: Group, query: 
     """The facts in ``events``, which must be in log order; rebalances and restarts since ``asked.since_ms``."""
     log_facts = evidence_of(events, reach, group, query.now_ms)
     return DoctorLogFacts(
-        settings={
-            member_id: MemberSettings(facts.session_timeout_ms, facts.max_poll_interval_ms)
-            for member_id, facts in log_facts.members.items()
-        },
+        settings=log_facts.members,
         commits=log_facts.commits,
         topic_ids=_topic_ids(events),
         commits_since_ms=log_facts.read_since_ms,

@@ -11,7 +11,14 @@ from functools import cached_property
 import msgspec
 
 from kgroup.groups.history.model import CrashLoop
-from kgroup.groups.lag.evidence import EvidenceSource, FirstUnread, LagEvidence, LogPoint, PartitionEvidence
+from kgroup.groups.lag.evidence import (
+    EvidenceSource,
+    FirstUnread,
+    LagEvidence,
+    LogPoint,
+    MemberFacts,
+    PartitionEvidence,
+)
 from kgroup.groups.lag.measure import measure_lag
 from kgroup.groups.lag.report import GroupLag
 from kgroup.groups.member_labels import unsubscribed_topics
@@ -25,17 +32,6 @@ from kgroup.model.migration_facts import OpenTransaction as OpenTransaction
 from kgroup.model.topic_partition import PartitionReplicas, TopicPartition
 
 NO_COMMITS = "the commits in __consumer_offsets were not read"
-
-
-class MemberSettings(msgspec.Struct, frozen=True):
-    """The timeouts of a member as ``__consumer_offsets`` holds them (GroupMetadata, or record type 5).
-
-    ``rebalance_timeout_ms`` is its max.poll.interval.ms. ``session_timeout_ms`` is None for members of the consumer
-    protocol: the broker decides their session timeout.
-    """
-
-    session_timeout_ms: int | None
-    rebalance_timeout_ms: int | None
 
 
 class Production(msgspec.Struct, frozen=True, gc=False):
@@ -137,7 +133,7 @@ class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
 
     group: Group
     now_ms: int
-    settings: Mapping[str, MemberSettings] | None = None
+    settings: Mapping[str, MemberFacts] | None = None
     commits: Mapping[TopicPartition, tuple[LoggedCommit, ...]] | None = None
     topic_ids: Mapping[TopicPartition, str] = msgspec.field(default_factory=dict)
     commits_since_ms: int | None = None

@@ -106,7 +106,10 @@ def is_by_tool(known: PartitionEvidence) -> bool:
 
 
 class MemberFacts(msgspec.Struct, frozen=True):
-    """A member's ``max.poll.interval.ms`` and session timeout, from ``__consumer_offsets``; None: unknown."""
+    """A member's ``max.poll.interval.ms`` and session timeout, from ``__consumer_offsets``; None: unknown.
+
+    Of members of the consumer protocol the broker decides the session timeout.
+    """
 
     max_poll_interval_ms: int | None
     session_timeout_ms: int | None

@@ -10,8 +10,9 @@ from msgspec.structs import replace
 from kgroup.groups.doctor.about_rebalances import rebalance_storm
 from kgroup.groups.doctor.finding import Finding, Severity
 from kgroup.groups.doctor.from_log import DoctorLogFacts, from_log, history_of
-from kgroup.groups.doctor.snapshot import MemberRestart, MemberSettings
+from kgroup.groups.doctor.snapshot import MemberRestart
 from kgroup.groups.history.summary import HistoryQuery
+from kgroup.groups.lag.evidence import MemberFacts
 from kgroup.model.group_log import GenerationMember, TransactionEnd
 from tests.helpers.cases.doctor import EMPTY, HEALTHY
 from tests.helpers.cases.history import T0, TOPIC, Log, member
@@ -207,7 +208,7 @@ def test_settings_and_when_it_became_empty() -> None:
     assert told(log).settings == {}
     assert told(log).emptied_at_ms == T0 + 60_000
     live = Log().at(0).generation(1, member("a/1", 0, session_timeout_ms=6000, rebalance_timeout_ms=None))
-    assert told(live).settings == {"a/1": MemberSettings(6000, None)}
+    assert told(live).settings == {"a/1": MemberFacts(None, 6000)}
     assert told(live).emptied_at_ms is None
 
 

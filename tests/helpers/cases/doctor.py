@@ -13,11 +13,11 @@ from kgroup.groups.doctor.snapshot import (
     ClusterSnapshot,
     GroupSnapshot,
     LogDetails,
-    MemberSettings,
     Production,
     RebalanceHistory,
     TopicDetails,
 )
+from kgroup.groups.lag.evidence import MemberFacts
 from kgroup.groups.migration.check import MigrationPath, Readiness, ReadinessResult
 from kgroup.model.commit import Commit
 from kgroup.model.groups import Coordinator, Group, LoggedCommit, LogRange, Member, Partition, TopicPartitions
@@ -118,7 +118,7 @@ BROKER = BrokerFacts(
 HEALTHY = GroupSnapshot(
     group=group((A, B), PARTITIONS),
     now_ms=NOW,
-    settings={m.member_id: MemberSettings(45_000, 300_000) for m in (A, B)},
+    settings={m.member_id: MemberFacts(300_000, 45_000) for m in (A, B)},
     commits={key: commits(900, 950, 1000) for key in KEYS},
     topic_ids=dict.fromkeys(KEYS, "id-1"),
     commits_since_ms=NOW - H,
@@ -158,5 +158,5 @@ def having(
 def consumer(members: Sequence[Member], **other: Any) -> GroupSnapshot:
     """The same as a group of the consumer protocol; its members bring no session of their own."""
     snapshot = having(members, type="consumer", assignor="uniform", generation=None, group_epoch=7, assignment_epoch=7)
-    settings = {m.member_id: MemberSettings(None, 300_000) for m in members}
+    settings = {m.member_id: MemberFacts(300_000, None) for m in members}
     return replace(snapshot, settings=settings, **other)

@@ -7,12 +7,12 @@ from msgspec.structs import replace
 from kgroup.groups.doctor.snapshot import (
     GroupSnapshot,
     MemberRestart,
-    MemberSettings,
     Rebalance,
     RebalanceHistory,
     TopicDetails,
 )
 from kgroup.groups.history.model import CrashLoop, OwnerGone
+from kgroup.groups.lag.evidence import MemberFacts
 from kgroup.groups.migration.check import MigrationPath, Readiness, ReadinessResult
 from kgroup.model.topic_partition import TopicPartition
 from tests.helpers.cases.doctor import (
@@ -78,8 +78,8 @@ STATIC_GROUP = replace(having((STATIC, B)), history=restarts(30 * S, instance="p
 LEFT = replace(STATIC, epoch=-2, protocol="consumer")
 
 
-def session(ms: int | None, poll_ms: int | None = 300_000) -> dict[str, MemberSettings]:
-    return {m.member_id: MemberSettings(ms, poll_ms) for m in (A, B)}
+def session(ms: int | None, poll_ms: int | None = 300_000) -> dict[str, MemberFacts]:
+    return {m.member_id: MemberFacts(poll_ms, ms) for m in (A, B)}
 
 
 READY = Readiness("orders-enrich", (), ReadinessResult.READY, MigrationPath.ROLLING, None)
@@ -449,7 +449,7 @@ CASES = (
     Case(
         "poll-interval",
         "one not seen",
-        replace(HEALTHY, settings={A.member_id: MemberSettings(1, 1)}),
+        replace(HEALTHY, settings={A.member_id: MemberFacts(1, 1)}),
         PARTLY,
         "the members' settings were not found in __consumer_offsets: 1 member",
     ),
