@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.helpers import by_hand
 from tests.helpers.command_line import CommandLine
@@ -295,30 +293,16 @@ def test_json_does_not_depend_on_the_view(kgroup: CommandLine, world: KafkaWorld
         assert document.keys() == plain.keys(), view
 
 
-def without_ages(found: dict[str, Any]) -> dict[str, Any]:
-    """A described group without what another look, a moment later, has otherwise."""
-    verdict = found["verdict"] | {"retention_left_ms": None}
-    lines = [line | {"text": re.sub(r"\d+(ms|[dhms])", "0s", line["text"])} for line in verdict["lines"]]
-    partitions = [row | {"time_lag_ms": row["time_lag_ms"] is not None} for row in found["partitions"]]
-    return found | {"verdict": verdict | {"lines": lines}, "partitions": partitions}
-
-
 def test_formats_agree(kgroup: CommandLine, world: KafkaWorld, name: Name, bystander: str) -> None:
     topic, (a, b, _) = three_groups(world, name)
     document = kgroup("describe", a, b, "-o", "json").json
-    in_yaml = yaml.safe_load(kgroup("describe", a, b, "-o", "yaml").stdout)["data"]
-    assert [without_ages(found) for found in in_yaml] == [without_ages(found) for found in document["data"]]
     rows = kgroup("describe", a, b, "-o", "csv").rows
     assert [(row["group"], row["partition"], row["lag"]) for row in rows] == [
         (found["group"], str(row["partition"]), str(row["lag"]))
         for found in document["data"]
         for row in found["partitions"]
     ]
-    markdown = kgroup("describe", a, b, "-o", "markdown").stdout
-    assert markdown.count("```") == 2
-    assert markdown.startswith("```")
-    assert f"kgroup describe {a} {b}" in markdown
-    for output in ("table", "wide", "markdown"):
+    for output in ("table", "wide"):
         screen = kgroup("describe", a, b, "-o", output)
         assert f"{topic}:0" in screen.stdout
         assert a in screen.stdout

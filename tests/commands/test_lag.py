@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from confluent_kafka import Producer
 
 from tests.helpers.command_line import CommandLine, Result
@@ -102,7 +101,6 @@ def test_groups_topics_partitions(kgroup: CommandLine, world: KafkaWorld, name: 
         (near, 0),
         (there, 0),
     ], "of a partition, its own lag"
-    assert yaml.safe_load(kgroup("lag", "--topic", topic, "-o", "yaml").stdout)["data"][0]["lag"] == 13
     by_topic = kgroup("lag", near, "--by", "topic", "--sort", "lag", "-o", "csv").rows
     assert [(row["topic"], row["lag"]) for row in by_topic] == [(other, "1000"), (topic, "1")]
     by_name = kgroup("lag", behind, near, "--by", "partition", "--sort", "name", "--topic", topic, "-o", "csv").rows
@@ -114,9 +112,7 @@ def test_groups_topics_partitions(kgroup: CommandLine, world: KafkaWorld, name: 
     assert behind in top
     assert near not in top
     assert "2 more" in top
-    markdown = kgroup("lag", behind, "-o", "markdown").stdout
-    assert f"kgroup lag {behind} -o markdown" in markdown
-    assert "LAG    10 on " in markdown
+    assert "LAG    10 on " in kgroup("lag", behind).stdout
     assert kgroup("lag", behind + "z", exit_code=5).stderr.count(behind) >= 2, "a near miss"
     assert [each["group"] for each in kgroup("lag", behind, name("no"), "-o", "json", exit_code=7).data] == [behind]
 

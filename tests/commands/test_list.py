@@ -252,18 +252,6 @@ def test_closed_pipe_that_nobody_reads(kgroup: CommandLine) -> None:
     process.stderr.close()
 
 
-def test_all_formats(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
-    topic, group = world.topic(name("orders")), name("svc")
-    world.commit(group, {(topic, 0): 0})
-    for output in ("table", "wide", "json", "yaml", "csv", "markdown"):
-        result = kgroup("list", group, "-o", output)
-        assert group in result.stdout
-        assert result.stderr == ""
-    fields = kgroup("list", group, "-o", "json").data[0].keys()
-    of_group = ["group", "type", "state", "protocol_type", "coordinator", "member_count"]
-    assert list(fields) == [*of_group, "last_activity_at", "source", "newest_record_at"]
-
-
 def test_member_counts_of_a_rebalancing_group(
     kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
 ) -> None:

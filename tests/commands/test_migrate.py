@@ -434,6 +434,7 @@ def test_read_only_context(kgroup: CommandLine, world: KafkaWorld, shop: Shop, t
         refused = kgroup(*migrate(shop.group, "consumer"), "--context", "prod", *execute, exit_code=6)
         assert "[read-only]" in refused.stderr
         assert execute or "READY" in refused.stdout, "the plan all the same"
+        assert "Nothing was changed." in refused.stdout + refused.stderr
     assert stands(world, shop.group) == ("classic", "empty")
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -232,40 +230,6 @@ def test_csv(fleet: Fleet) -> None:
     for column in ("reason", "type", "state", "member_count", "topic_count", "commit_count"):
         assert column in rows[0]
     assert next(row for row in rows if row["group"] == "idle-a")["commit_count"] == "2"
-
-
-def test_json(fleet: Fleet) -> None:
-    document = fleet(*ALL, "-o", "json", exit_code=6).json
-    assert document["kind"] == "kgroup.migrate/v1"
-    assert document["executed"] is False
-    assert isinstance(document["errors"], list)
-    assert {
-        "group", "readiness", "how", "reason", "checks", "type", "state", "target", "member_count", "topic_count",
-        "commit_count", "converted", "read_back_count", "offsets_expire_at", "offsets_expire_at_ms", "change_id",
-        "error_code", "error_message",
-    } <= set(document["data"][0])  # fmt: skip
-    for row in document["data"]:
-        assert row["target"] == "consumer"
-        assert row["state"] in ("Empty", "Stable", "PreparingRebalance", "CompletingRebalance", "Reconciling")
-
-
-def test_markdown(fleet: Fleet) -> None:
-    """One fenced table with the verdict, the command line and the time."""
-    text = fleet(*ALL, "-o", "markdown", exit_code=6).stdout
-    opened, command, *page, closed = text.splitlines()
-    assert (opened, closed) == ("```", "```")
-    assert re.fullmatch(r"\$ kgroup migrate --all-groups .*# \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", command)
-    assert page[0].startswith("PLAN  migrate ")
-    for group, (verdict, _) in FLEET.items():
-        assert any(line.split()[:1] == [group] and verdict.upper() in line.split() for line in page), group
-
-
-def test_yaml_says_what_json_says(fleet: Fleet) -> None:
-    import yaml
-
-    found = yaml.safe_load(fleet("migrate", "idle-a", "-o", "yaml").stdout)
-    assert found["data"][0]["readiness"] == "ready"
-    assert json.loads(json.dumps(found))["kind"] == "kgroup.migrate/v1"
 
 
 # Executing

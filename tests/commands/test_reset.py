@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from kgroup.groups.offset_files import parse_offsets
 from tests.helpers.command_line import CommandLine, Result
@@ -271,12 +270,7 @@ def test_the_same_plan_as_csv(kgroup: CommandLine, shop: Shop) -> None:
     assert [
         (row["old_offset"], row["skipped_count"], row["repeated_count"], row["clamped_reason"], row["error_code"])
         for row in rows
-    ] == [
-        ("10", "10", "0", "", ""),
-        ("20", "0", "0", "", ""),
-        ("4", "16", "0", "", ""),
-        ("", "", "", "", ""),
-    ]
+    ] == [("10", "10", "0", "", ""), ("20", "0", "0", "", ""), ("4", "16", "0", "", ""), ("", "", "", "", "")]
     assert len(list(csv.reader(io.StringIO(kgroup(*words, "-o", "csv").stdout)))) == 5
 
 
@@ -314,19 +308,6 @@ def test_one_record_is_one_record(kgroup: CommandLine, shop: Shop, monkeypatch: 
     shown = kgroup("reset", shop.group, "--topic", shop.topic, "--to-offset", f"{shop.topic}:0=7,{shop.topic}:1=11")
     assert "1 offset skipped" in shown.stdout
     assert "1 records" not in shown.stdout
-
-
-def test_the_plan_as_yaml(kgroup: CommandLine, shop: Shop) -> None:
-    words = ("reset", shop.group, "--topic", f"{shop.topic}:1", "--to-latest")
-    assert yaml.safe_load(kgroup(*words, "-o", "yaml").stdout) == kgroup(*words, "-o", "json").json
-
-
-def test_markdown_is_one_block(kgroup: CommandLine, shop: Shop) -> None:
-    shown = kgroup("reset", shop.group, "--topic", shop.topic, "--to-latest", "-o", "markdown").stdout
-    assert shown.startswith("```")
-    assert shown.rstrip().endswith("```")
-    assert shown.count("```") == 2
-    assert f"kgroup reset {shop.group} --topic {shop.topic} --to-latest" in shown
 
 
 @pytest.mark.parametrize("words", [("--to-latest",), ("--to-earliest",), ("--to-offset", "12"), ("--shift-by", "-2")])
@@ -1092,45 +1073,3 @@ def test_nothing_moves_where_the_skipped_records_are_gone(
 
 
 # Contexts that refuse
-
-
-def contexts(tmp_path: Path, bootstrap: str) -> None:
-    """A cluster that is only looked at, and one that must be named to be changed."""
-    (tmp_path / "config.yaml").write_text(
-        f"contexts:\n"
-        f"  audit:\n    bootstrap.servers: {bootstrap}\n    read_only: true\n"
-        f"  prod:\n    bootstrap.servers: {bootstrap}\n    explicit: true\n"
-    )
-
-
-def test_contexts_that_refuse_to_execute(
-    kgroup: CommandLine,
-    world: KafkaWorld,
-    shop: Shop,
-    bootstrap: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    contexts(tmp_path, bootstrap)
-    monkeypatch.delenv("KGROUP_BOOTSTRAP_SERVER")
-    before = world.committed(shop.group)
-    words = ("reset", shop.group, "--topic", shop.topic, "--to-earliest")
-    read_only = kgroup(*words, "--context", "audit", "--execute", "-o", "json", exit_code=6)
-    assert read_only.json["executed"] is False
-    assert "audit" in read_only.stderr
-    assert "read" in read_only.stderr
-    kgroup("context", "use", "prod")
-    unnamed = kgroup(*words, "--execute", exit_code=6)
-    assert "prod" in unnamed.stderr
-    assert "--context" in unnamed.stderr
-    assert world.committed(shop.group) == before
-    for context in ((), ("--context", "audit")):  # looking is allowed; a dry run exits as the execution would
-        planned = kgroup(*words, *context, exit_code=6)
-        assert f"{shop.topic}:1" in planned.stdout
-        assert ("audit" if context else "prod") in planned.stdout.splitlines()[0]
-        assert "Nothing was changed" in planned.stdout
-    kgroup(*words, "--context", "prod", "--execute")
-    assert offsets(world, shop.group)[shop.topic, 1] == 0
-    monkeypatch.setenv("KGROUP_CONTEXT", "prod")
-    kgroup("reset", shop.group, "--topic", f"{shop.topic}:1", "--to-latest", "--execute")
-    assert offsets(world, shop.group)[shop.topic, 1] == 20

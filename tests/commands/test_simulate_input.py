@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.helpers.command_line import CommandLine
 
@@ -175,10 +174,9 @@ def test_the_document(kgroup_cli: CommandLine, file: Path, silent: socket.socket
         ("app-1", False, None),
         ("app-2", False, [{"topic": "orders", "partitions": [6, 7, 8, 9, 10, 11]}]),
     ]
-    assert yaml.safe_load(kgroup_cli(*words, "-o", "yaml").stdout) == result.json
 
 
-def test_rows_and_a_ticket(kgroup_cli: CommandLine, file: Path, silent: socket.socket) -> None:
+def test_rows(kgroup_cli: CommandLine, file: Path, silent: socket.socket) -> None:
     words = ("simulate", "--from-file", str(file), "svc", "--partitions", "orders=+6")
     rows = kgroup_cli(*words, "-o", "csv").rows
     assert [(row["scenario"], row["rebalance_count_most"], row["most_partition_count_after"]) for row in rows] == [
@@ -186,9 +184,7 @@ def test_rows_and_a_ticket(kgroup_cli: CommandLine, file: Path, silent: socket.s
         ("cooperative-sticky", "1", "6"),
         ("consumer protocol (uniform)", "1", "6"),
     ]
-    ticket = kgroup_cli(*words, "-o", "markdown").stdout.splitlines()
-    assert ticket[0] == ticket[-1] == "```"
-    assert ticket[2].startswith("svc  3 members, 12 partitions, 6 partitions added to orders")
+    assert kgroup_cli(*words).stdout.startswith("svc  3 members, 12 partitions, 6 partitions added to orders")
 
 
 @pytest.mark.parametrize(

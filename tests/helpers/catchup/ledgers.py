@@ -16,7 +16,6 @@ from kgroup.catchup.ledger.ledger import Ledger
 from kgroup.catchup.ledger.records import Value, encode, key_of
 from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.worker.task_ledger import TaskLedger, Work
-from kgroup.cluster.reader.to_end import CommittedReader
 from kgroup.cluster.transactions import CommitUnknown, Transactions
 from kgroup.groups.catchup.model import (
     CatchupPlan,
@@ -120,11 +119,6 @@ def ended(ledger: Ledger, transactional_id: str) -> None:
 def delivered(config: Config, topic: str) -> list[str]:
     """The values that are committed in a topic, by a plain consumer."""
     return [(record.value or b"").decode() for record in seen(str(config["bootstrap.servers"]), topic)]
-
-
-def end_of(config: Config, topic: str) -> int:
-    with CommittedReader(config, topic, timeout_s=TIMEOUT_S) as reader:
-        return reader.bounds()[1]
 
 
 def work(ledger: Ledger, runner: Runner, number: int) -> Work:

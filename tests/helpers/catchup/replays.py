@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -167,16 +166,6 @@ def hurried_at_the_end(items: int = 1) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(BatchReader, "batches", hurried)
         yield
-
-
-class Stopping:
-    """Asks to stop once so many records were told."""
-
-    def __init__(self) -> None:
-        self.flag = threading.Event()
-
-    def __call__(self) -> bool:
-        return self.flag.is_set()
 
 
 def producer(bootstrap: str, **more: Any) -> Producer:
