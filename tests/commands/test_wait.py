@@ -358,7 +358,7 @@ def test_cluster_that_stops_answering(fragile: Sandbox, name: Name, monkeypatch:
         world.produce(topic, 5)
         world.commit(group, {(topic, 0): 0})
     wanted = (group, "--for", "lag=0", "--timeout", "2s", "-o", "json")
-    with waiting(*wanted, "--within", "10s") as short, waiting(*wanted, "--within", "60s") as long:
+    with waiting(*wanted, "--within", "20s") as short, waiting(*wanted, "--within", "120s") as long:
         for wait in (short, long):
             wait.says("lag 5")
         fragile.kill(1)

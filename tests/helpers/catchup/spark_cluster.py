@@ -104,7 +104,7 @@ def running_cluster(ready: DriverSetup, directory: Path, workers: int = 2) -> It
         worker = (f"{_DEPLOY}.worker.Worker", "--host", "127.0.0.1", "--webui-port", "0", "-c", "1", "-m", "512m")
         logs = [start(one.name, *worker, "-d", str(one), f"spark://127.0.0.1:{port}") for one in work]
         for log in logs:
-            wait_for(lambda log=log: "registered with master" in log.read_text(), f"{log.name} registered", within_s=60)  # type: ignore[misc]
+            wait_for(lambda log=log: "registered with master" in log.read_text(), f"{log.name} registered", 180.0)  # type: ignore[misc]
         yield Cluster(f"spark://127.0.0.1:{port}", work, python_without_kgroup(directory))
     finally:
         for process in started:
