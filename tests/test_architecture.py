@@ -175,18 +175,45 @@ def test_errors_stand_on_the_name_of_a_cluster_and_the_model_on_errors() -> None
     assert of("kgroup.support.json_types") == set()
     assert of("kgroup.model.topic_partition") == {"kgroup.support.json_types"}
     assert of("kgroup.model.commit") == {"kgroup.model.numbers"}
-    assert of("kgroup.model.groups") == {"kgroup.model.commit", "kgroup.model.topic_partition", "kgroup.support.errors"}
+    assert of("kgroup.model.groups") == {
+        "kgroup.model.commit",
+        "kgroup.model.topic_partition",
+        "kgroup.support.errors",
+        "kgroup.support.json_types",
+    }
     assert of("kgroup.model.reporter") == set()
 
 
-def test_a_public_class_has_its_name_for_itself() -> None:
+def test_a_public_class_or_alias_has_its_name_for_itself() -> None:
     found: dict[str, list[str]] = {}
     for path in FILES:
         for node in tree_of(path).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                found.setdefault(node.name, []).append(module_name(path))
+            if (name := type_named_by(node)) and not name.startswith("_"):
+                found.setdefault(name, []).append(module_name(path))
 
     assert {name: modules for name, modules in found.items() if len(modules) > 1} == {}
+
+
+def type_named_by(node: ast.stmt) -> str | None:
+    """The class of a statement, or the alias of a type that it makes: ``Name = ...``, and not ``NAME = ...``."""
+    match node:
+        case ast.ClassDef(name=name):
+            return name
+        case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+            return name if name[0].isupper() and not name.isupper() else None
+    return None
+
+
+def test_modules_of_a_package_have_different_names() -> None:
+    """But for two: those of ``groups`` come in the same parts for each subject, and the ledger's topic is no sink."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for path in FILES:
+        parts = module_name(path).split(".")
+        if len(parts) > 2 and parts[1] != "groups" and path.name != "__init__.py":
+            found.setdefault((parts[1], parts[-1]), []).append(module_name(path))
+
+    twice = {name: modules for (_, name), modules in found.items() if len(modules) > 1}
+    assert twice == {"topic": ["kgroup.catchup.ledger.topic", "kgroup.catchup.sinks.topic"]}
 
 
 def test_public_functions_have_no_names_that_nobody_would_search_for() -> None:

@@ -9,7 +9,7 @@ from kgroup.cluster.topics import TopicLayout
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed
 from kgroup.groups.reset_plan import (
-    Partitions,
+    PartitionsByTopic,
     ResetRequest,
     filter_partitions,
     missing_topics,
@@ -96,7 +96,7 @@ def _planned_rows(
     topic_partitions: Mapping[str, Sequence[TopicPartition]],
     scenarios: Mapping[str, ResetScenario],
     logs: Mapping[TopicPartition, Positions | KgroupError],
-    partitions: Partitions,
+    partitions: PartitionsByTopic,
     unread: Mapping[GroupTopicPartition, RowError],
 ) -> Iterator[ChangeRow]:
     """One row after another, with the commits of one group at a time: those of all would be larger than the plan."""
@@ -108,7 +108,7 @@ def _planned_rows(
 
 
 def _rows_of_missing_topics(
-    read: Mapping[str, Group], meant: Mapping[str, tuple[TopicChoice, ...] | None], partitions: Partitions
+    read: Mapping[str, Group], meant: Mapping[str, tuple[TopicChoice, ...] | None], partitions: PartitionsByTopic
 ) -> Iterator[ChangeRow]:
     for name, topics in meant.items():
         about = {topic for topic, _ in committed(read[name])} if topics and name in read else ()

@@ -19,7 +19,7 @@ import typer
 import kgroup
 from kgroup.cli import hints
 from kgroup.cli.tree import UnknownVerb, VerbTree
-from kgroup.cli.typer_adapter import Result, root
+from kgroup.cli.typer_adapter import VerbResult, root
 from kgroup.cli.verbs import BY_NAME
 from kgroup.model.output_format import Format, formats_of
 from kgroup.output import streams
@@ -102,13 +102,13 @@ def _run(arguments: Sequence[str]) -> ExitCode:
         return ExitCode.DONE
 
 
-def _execute(verb: str, run: Invocation, call: Callable[[Invocation], Result]) -> ExitCode:
+def _execute(verb: str, run: Invocation, call: Callable[[Invocation], VerbResult]) -> ExitCode:
     """Run the verb and show its result; all hints have the connection options of ``run``."""
     with hints_with_options(run.command):
         return _run_verb(verb, run, call)
 
 
-def _run_verb(verb: str, run: Invocation, call: Callable[[Invocation], Result]) -> ExitCode:
+def _run_verb(verb: str, run: Invocation, call: Callable[[Invocation], VerbResult]) -> ExitCode:
     """The only place where errors become exit codes."""
     from kgroup.model.outcome import Outcome
     from kgroup.output.present import present

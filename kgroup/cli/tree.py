@@ -13,7 +13,7 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from kgroup.cli import hints
 from kgroup.cli.help_parts import LONG_PAGES
-from kgroup.cli.typer_adapter import Execute, Result, command, group
+from kgroup.cli.typer_adapter import Execute, VerbResult, command, group
 from kgroup.cli.verbs import BY_NAME, VERBS
 from kgroup.output import streams
 from kgroup.settings.invocation import Invocation
@@ -139,5 +139,5 @@ def _context(of: Any, name: str, parent: Any) -> Any:
     return of.context_class(of, info_name=name, parent=parent, **of.context_settings)
 
 
-def _unused(verb: str, run: Invocation, call: Callable[[Invocation], Result]) -> ExitCode:
+def _unused(verb: str, run: Invocation, call: Callable[[Invocation], VerbResult]) -> ExitCode:
     raise AssertionError("a page is shown, and no verb is run")

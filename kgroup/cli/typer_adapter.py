@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from kgroup.model.outcome import Outcome, Outcomes
     from kgroup.output.watch.request import WatchedVerb
 
-Result: TypeAlias = "Outcome | Outcomes | WatchedVerb"
-Execute = Callable[[str, Invocation, Callable[[Invocation], Result]], ExitCode]
+VerbResult: TypeAlias = "Outcome | Outcomes | WatchedVerb"
+Execute = Callable[[str, Invocation, Callable[[Invocation], VerbResult]], ExitCode]
 """Runs a verb (its full name, the invocation, a function that calls it) and shows what it returns."""
 
 _SHOWN_LONG = frozenset({"-t", "-v"})
@@ -38,7 +38,7 @@ _COMMON: dict[str, type] = {"connection": Connection, "presentation": Presentati
 
 
 @cache
-def command(name: str, verb: Callable[..., Result], cls: type[TyperCommand], execute: Execute) -> Any:
+def command(name: str, verb: Callable[..., VerbResult], cls: type[TyperCommand], execute: Execute) -> Any:
     """The Typer command ``name`` that calls ``verb``; cached, because making it takes as long as asking the cluster."""
     app = _app()
     app.command(verb_name(verb), cls=cls)(_flat(name, verb, execute))
@@ -48,7 +48,7 @@ def command(name: str, verb: Callable[..., Result], cls: type[TyperCommand], exe
 @cache
 def group(
     name: str,
-    verbs: tuple[Callable[..., Result], ...],
+    verbs: tuple[Callable[..., VerbResult], ...],
     classes: tuple[type[TyperGroup], type[TyperCommand]],
     execute: Execute,
     default: str | None = None,
@@ -99,7 +99,7 @@ def _app(**settings: Any) -> typer.Typer:
     )
 
 
-def _flat(name: str, verb: Callable[..., Result], execute: Execute) -> Callable[..., ExitCode]:
+def _flat(name: str, verb: Callable[..., VerbResult], execute: Execute) -> Callable[..., ExitCode]:
     """``verb`` as a function with one parameter per option, as Typer requires."""
     hints = get_type_hints(verb, include_extras=True)
     own = {key: hint for key, hint in hints.items() if key != "return" and hint is not Invocation}
@@ -114,7 +114,7 @@ def _flat(name: str, verb: Callable[..., Result], execute: Execute) -> Callable[
         typed = {key: value for key, value in values.items() if key not in common}
         run = replace(run, line=_command_line(ctx), changes=any("--execute" in p.opts for p in ctx.command.params))
 
-        def call(run: Invocation) -> Result:
+        def call(run: Invocation) -> VerbResult:
             _check_values(ctx, typed)
             return verb(run, **arguments)
 

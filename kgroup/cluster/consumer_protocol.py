@@ -31,7 +31,7 @@ class Subscription(msgspec.Struct, frozen=True):
     rack: str | None
 
 
-class Assignment(msgspec.Struct, frozen=True):
+class ConsumerAssignment(msgspec.Struct, frozen=True):
     """The assignment that the leader gave to a member. ``user_data`` is None when absent; ``version`` is as written."""
 
     version: int
@@ -54,10 +54,10 @@ def decode_subscription(data: bytes, protocol_type: str = CONSUMER_PROTOCOL_TYPE
         return None
 
 
-def decode_assignment(data: bytes, protocol_type: str = CONSUMER_PROTOCOL_TYPE) -> Assignment | None:
+def decode_assignment(data: bytes, protocol_type: str = CONSUMER_PROTOCOL_TYPE) -> ConsumerAssignment | None:
     """Decode a member's assignment; None under the same conditions as ``decode_subscription``. Never raises.
 
-    A member without partitions has an Assignment with empty ``partitions``, not None.
+    A member without partitions has an ConsumerAssignment with empty ``partitions``, not None.
     """
     if not data or protocol_type != CONSUMER_PROTOCOL_TYPE:
         return None
@@ -89,8 +89,8 @@ def _subscription(reader: ByteReader) -> Subscription:
     return Subscription(version, topics, user_data, owned, None if generation == -1 else generation, rack)
 
 
-def _assignment(reader: ByteReader) -> Assignment:
-    return Assignment(_version(reader), _topic_partitions(reader), reader.nullable_bytes())
+def _assignment(reader: ByteReader) -> ConsumerAssignment:
+    return ConsumerAssignment(_version(reader), _topic_partitions(reader), reader.nullable_bytes())
 
 
 def _topic_partitions(reader: ByteReader) -> tuple[TopicPartitions, ...]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kgroup.cluster.lag_reading import LagFacts
     from kgroup.cluster.offsets_topic.generations import KnownGeneration
     from kgroup.cluster.offsets_topic.group_log import GroupLog
-    from kgroup.cluster.topic_visibility import Hidden
+    from kgroup.model.hidden_commits import Hidden
     from kgroup.model.topic_partition import TopicPartition
 
 T = TypeVar("T")

@@ -19,7 +19,7 @@ from kgroup.cluster.coordinator.offset_fetch import CommittedOffsets
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.refresh_cache import CachedValue, RefreshCache
-from kgroup.cluster.topic_visibility import Hidden, hidden_commits, may_hide_topics
+from kgroup.cluster.topic_visibility import hidden_commits, may_hide_topics
 from kgroup.cluster.topics import (
     LogView,
     TopicLayout,
@@ -30,7 +30,7 @@ from kgroup.cluster.topics import (
     topic_layouts,
 )
 from kgroup.model.groups import Coordinator, Group, ListedGroup, LogRange, Positions, RowError
-from kgroup.model.hidden_commits import hidden_notes
+from kgroup.model.hidden_commits import Hidden, hidden_notes
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.settings.model import Settings
 from kgroup.support.errors import KgroupError, NotAuthorized, NotFound

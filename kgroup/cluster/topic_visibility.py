@@ -19,6 +19,7 @@ from kgroup.cluster.coordinator.offset_fetch import CommittedOffsets
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.topics import offsets_topic_layout, topic_layouts
 from kgroup.model.commit import Commit
+from kgroup.model.hidden_commits import Hidden
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotAuthorized
 
@@ -26,9 +27,6 @@ _DESCRIBE_ACLS = 29
 _ANY, _MATCH = 1, 2
 """Any resource, pattern, operation or permission; all patterns that match a name (PatternType.MATCH)."""
 _MOST_DENIED = 500
-
-Hidden = tuple[TopicPartition, ...] | None
-"""The commits that the broker left out; empty: none. None: could not be determined."""
 
 
 async def may_hide_topics(client: CoordinatorClient) -> bool:

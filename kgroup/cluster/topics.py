@@ -21,7 +21,7 @@ from kgroup.model.groups import LogRange, Position, Positions
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, Unreachable
 
-Cause = Callable[[], KgroupError]
+_Cause = Callable[[], KgroupError]
 """Returns why a partition failed. Called only when the error is reported, because it may open a connection."""
 
 _Listed = tuple[int, int]
@@ -237,7 +237,7 @@ async def _listed_offsets(
     pending = sorted(set(partitions))
     while pending:
         by_leader: dict[int, list[TopicPartition]] = {}
-        causes: dict[TopicPartition, Cause] = {}
+        causes: dict[TopicPartition, _Cause] = {}
         for partition in pending:
             leader = leader_of(layouts, partition)
             if isinstance(leader, KgroupError):
@@ -276,14 +276,14 @@ async def _ask_leaders(
     by_leader: Mapping[int, list[TopicPartition]],
     queries: Sequence[_Query],
     patience_ms: int,
-) -> tuple[dict[TopicPartition, list[_Listed] | KgroupError], dict[TopicPartition, Cause]]:
+) -> tuple[dict[TopicPartition, list[_Listed] | KgroupError], dict[TopicPartition, _Cause]]:
     """(results, errors to retry) for the partitions of each leader."""
     requests = [
         (leader, _list_offsets(partitions, *query)) for leader, partitions in by_leader.items() for query in queries
     ]
     answers = await client.send_all(requests, patience_ms)
     results: dict[TopicPartition, list[_Listed] | KgroupError] = {}
-    causes: dict[TopicPartition, Cause] = {}
+    causes: dict[TopicPartition, _Cause] = {}
     offsets: dict[TopicPartition, list[_Listed]] = {}
     for (leader, _), answer in zip(requests, answers, strict=True):
         if isinstance(answer, BaseException):

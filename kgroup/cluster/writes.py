@@ -45,9 +45,6 @@ NO_MEMBER = refusal_code(
     "no-member", "evict", "The member has left the group meanwhile.", "Nothing: the member is no longer in the group."
 )
 
-Result = KgroupError | None
-"""None means done."""
-
 
 class DeleteGroupsRequest(ApiMessage, load_json=schemas):  # type: ignore[call-arg, misc]
     """API 42."""
@@ -58,30 +55,33 @@ class DeleteGroupsResponse(ApiMessage, load_json=schemas):  # type: ignore[call-
 
 
 class ChangingCluster(Cluster):
-    """An open connection to a cluster for reading and changing it. Only commands that change something open one."""
+    """An open connection to a cluster for reading and changing it. Only commands that change something open one.
 
-    def write_offsets(self, parts: Sequence[CommitPart]) -> list[dict[TopicPartition, Result]]:
+    A result that is None means done.
+    """
+
+    def write_offsets(self, parts: Sequence[CommitPart]) -> list[dict[TopicPartition, KgroupError | None]]:
         """Commit in parallel, or delete where the new commit is None. Returns the results of each part by partition."""
-        results: list[dict[TopicPartition, Result]] = self._ask(self._in_parallel, self._write, parts)
+        results: list[dict[TopicPartition, KgroupError | None]] = self._ask(self._in_parallel, self._write, parts)
         return results
 
-    def delete_groups(self, groups: Mapping[str, Offsets]) -> dict[str, Result]:
+    def delete_groups(self, groups: Mapping[str, Offsets]) -> dict[str, KgroupError | None]:
         """Delete groups (DeleteGroups) with all their offsets, which are given. A group with members is refused."""
         return dict(zip(groups, self._ask(self._in_parallel, self._delete, groups.items()), strict=True))
 
-    def remove_members(self, group: str, members: Sequence[MemberToRemove]) -> dict[MemberToRemove, Result]:
+    def remove_members(self, group: str, members: Sequence[MemberToRemove]) -> dict[MemberToRemove, KgroupError | None]:
         """Remove members by instance id or member id (LeaveGroup v3, KIP-345), on both types of groups."""
-        results: dict[MemberToRemove, Result] = self._ask(self._remove, group, members)
+        results: dict[MemberToRemove, KgroupError | None] = self._ask(self._remove, group, members)
         return results
 
-    def convert(self, targets: Mapping[str, str]) -> dict[str, Result]:
+    def convert(self, targets: Mapping[str, str]) -> dict[str, KgroupError | None]:
         """Convert each group, which must be Empty, to the given type (``consumer``, ``classic``). None: converted.
 
         If another member joins meanwhile, the result is Refused [joined-meanwhile]; nothing is lost.
         """
         return self._ask(self._conversion().convert, targets)
 
-    def remove_own_members(self, groups: Mapping[str, Sequence[str]]) -> dict[str, Result]:
+    def remove_own_members(self, groups: Mapping[str, Sequence[str]]) -> dict[str, KgroupError | None]:
         """Remove members that a killed conversion left in groups (``kgroup.model.migration_facts.is_own_member``)."""
         return self._ask(self._conversion().remove, groups)
 
@@ -106,10 +106,10 @@ class ChangingCluster(Cluster):
     async def _in_parallel(self, change: Callable[[Any], Any], subjects: Iterable[Any]) -> list[Any]:
         return await self._client.gather(change(subject) for subject in subjects)
 
-    async def _write(self, part: CommitPart) -> dict[TopicPartition, Result]:
+    async def _write(self, part: CommitPart) -> dict[TopicPartition, KgroupError | None]:
         commits = {tp: commit for tp, commit in part.writes.items() if commit is not None}
         deletions = [tp for tp, commit in part.writes.items() if commit is None]
-        results: dict[TopicPartition, Result] = {}
+        results: dict[TopicPartition, KgroupError | None] = {}
         if commits:
             results |= await self._write_until_known(
                 part,
@@ -131,9 +131,9 @@ class ChangingCluster(Cluster):
         make_request: Callable[[list[TopicPartition]], Any],
         rows: Callable[[Any, list[TopicPartition]], Iterable[tuple[TopicPartition, int]]],
         operation: str,
-    ) -> dict[TopicPartition, Result]:
+    ) -> dict[TopicPartition, KgroupError | None]:
         """Write until each partition has a result; what may have been stored is read back before it is tried again."""
-        results: dict[TopicPartition, Result] = {}
+        results: dict[TopicPartition, KgroupError | None] = {}
         pending = list(partitions)
         # A request may still be in flight, or in a log whose followers are missing, and take effect after we return.
         deadline, maybe_stored, maybe_later = self._client.deadline, False, False
@@ -169,7 +169,7 @@ class ChangingCluster(Cluster):
 
     async def _read_back(
         self, part: CommitPart, unknown: Mapping[TopicPartition, KgroupError], deadline: Deadline, *, maybe_later: bool
-    ) -> tuple[list[TopicPartition], dict[TopicPartition, Result]]:
+    ) -> tuple[list[TopicPartition], dict[TopicPartition, KgroupError | None]]:
         """(partitions to try again because nothing was stored, known results) for writes without a response.
 
         ``maybe_later`` means that the request may still be stored later.
@@ -178,7 +178,7 @@ class ChangingCluster(Cluster):
         if isinstance(committed, KgroupError):
             return [], {tp: unknown_outcome(reason) for tp, reason in unknown.items()}
         again: list[TopicPartition] = []
-        known: dict[TopicPartition, Result] = {}
+        known: dict[TopicPartition, KgroupError | None] = {}
         for tp, reason in unknown.items():
             current = committed.get(tp)
             if isinstance(current, KgroupError):
@@ -219,7 +219,7 @@ class ChangingCluster(Cluster):
     async def _to_coordinator(self, group: str, request: Any) -> Any:
         return await send_to_coordinator(self._coordinators, group, request)
 
-    async def _delete(self, subject: tuple[str, Offsets]) -> Result:
+    async def _delete(self, subject: tuple[str, Offsets]) -> KgroupError | None:
         group, old = subject
         deadline, maybe_later = self._client.deadline, False
         while True:
@@ -244,7 +244,7 @@ class ChangingCluster(Cluster):
             if deadline.passed:
                 return unknown_outcome(answer.reason) if maybe_later else answer.reason
 
-    async def _verify_deletion(self, group: str, old: Offsets, reason: KgroupError) -> Result:
+    async def _verify_deletion(self, group: str, old: Offsets, reason: KgroupError) -> KgroupError | None:
         """The result of a deletion without a response; ``reason`` itself if the group is unchanged.
 
         A group of that name that was created again meanwhile is not deleted.
@@ -266,8 +266,8 @@ class ChangingCluster(Cluster):
             )
         return reason
 
-    async def _remove(self, group: str, members: Sequence[MemberToRemove]) -> dict[MemberToRemove, Result]:
-        results: dict[MemberToRemove, Result] = {}
+    async def _remove(self, group: str, members: Sequence[MemberToRemove]) -> dict[MemberToRemove, KgroupError | None]:
+        results: dict[MemberToRemove, KgroupError | None] = {}
         pending, lost = list(members), False
         while pending:
             answer = await self._to_coordinator(group, _leave_request(group, pending))

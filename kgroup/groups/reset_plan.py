@@ -21,12 +21,12 @@ from kgroup.support.errors import ExitCode, KgroupError, NotFound, UsageError
 from kgroup.support.hint import Hint
 from kgroup.support.units import human_count
 
-Partitions = Mapping[str, frozenset[int] | KgroupError]
+PartitionsByTopic = Mapping[str, frozenset[int] | KgroupError]
 """The partitions of each topic, or the error of reading them."""
 
 
 def partitions_of(
-    topics: Sequence[TopicChoice] | None, commits: Iterable[TopicPartition], partitions: Partitions
+    topics: Sequence[TopicChoice] | None, commits: Iterable[TopicPartition], partitions: PartitionsByTopic
 ) -> list[TopicPartition]:
     """The partitions that ``--topic`` selects; without it, those with a commit of the group.
 
@@ -64,7 +64,7 @@ def reset_row(
     scenario: ResetScenario,
     old: Commit | None,
     log: Positions | KgroupError | None,
-    partitions: Partitions,
+    partitions: PartitionsByTopic,
 ) -> ChangeRow:
     """The row of one partition; it has an error if the partition cannot be reset."""
     if missing := _missing(tp, partitions):
@@ -79,7 +79,7 @@ def reset_row(
     return ChangeRow(group, *tp, old, target.commit, span, target.clamped, target.note)
 
 
-def _missing(tp: TopicPartition, partitions: Partitions) -> RowError | None:
+def _missing(tp: TopicPartition, partitions: PartitionsByTopic) -> RowError | None:
     topic, number = tp
     known = partitions.get(topic)
     if isinstance(known, KgroupError):
@@ -94,7 +94,7 @@ def _missing(tp: TopicPartition, partitions: Partitions) -> RowError | None:
 
 
 def missing_topics(
-    group: str, topics: Sequence[TopicChoice] | None, partitions: Partitions, committed: Iterable[str]
+    group: str, topics: Sequence[TopicChoice] | None, partitions: PartitionsByTopic, committed: Iterable[str]
 ) -> Iterator[ChangeRow]:
     """Rows with an error for topics that are named without partitions and cannot be read or do not exist.
 

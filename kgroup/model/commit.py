@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kgroup.model.numbers import Count
+from kgroup.model.numbers import NonNegativeInt64
 
 
 class Commit(NamedTuple):
@@ -13,6 +13,6 @@ class Commit(NamedTuple):
     A plan for a large cluster makes some millions of them, which takes half the time of frozen dataclasses.
     """
 
-    offset: Count
-    leader_epoch: Count | None
+    offset: NonNegativeInt64
+    leader_epoch: NonNegativeInt64 | None
     metadata: str

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from kgroup.model.kafka_tools import acl_hint
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import NotAuthorized
 from kgroup.support.units import plural, some_of
 
-Hidden = Sequence[TopicPartition] | None
+Hidden = tuple[TopicPartition, ...] | None
 """(topic, partition) of hidden commits; None: it is not known whether there are some."""
 
 MAY_BE_MISSING = "commits on topics that you may not describe may be missing"

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+NonNegativeInt64 = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 """An offset, a partition, a number of things."""
 
 Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]

@@ -8,7 +8,7 @@ from itertools import groupby
 
 from msgspec import Struct
 
-from kgroup.model.numbers import Count
+from kgroup.model.numbers import NonNegativeInt64
 from kgroup.model.topic_partition import PartitionValue
 
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -19,9 +19,9 @@ class OffsetRange(PartitionValue, Struct, frozen=True, order=True):
     """The offsets [start, end) of a partition. Compaction and transactions leave fewer records than offsets."""
 
     topic: str
-    partition: Count
-    start: Count
-    end: Count
+    partition: NonNegativeInt64
+    start: NonNegativeInt64
+    end: NonNegativeInt64
 
     @property
     def offsets(self) -> int:
@@ -47,8 +47,8 @@ class AscendingOffsets:
 class LostOffsets(AscendingOffsets, Struct, frozen=True):
     """Offsets [start, end) of a partition that cannot be read any more, and why: the log start had passed them."""
 
-    start: Count
-    end: Count
+    start: NonNegativeInt64
+    end: NonNegativeInt64
     why: str
 
 

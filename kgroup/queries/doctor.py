@@ -16,6 +16,7 @@ from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.offsets_topic.group_log import GroupLogs
 from kgroup.cluster.offsets_topic.group_past import UnknownPasts
 from kgroup.cluster.offsets_topic.replica_health import offsets_topic
+from kgroup.cluster.open_transactions import OpenTransactions
 from kgroup.cluster.snapshot import Cluster, Snapshot
 from kgroup.cluster.topics import LogView, TopicLayout, list_topics
 from kgroup.groups.doctor.about_lag import asks_for_first_unread, may_be_stuck
@@ -48,7 +49,6 @@ _NO_OFFSET = 0
 """Where a commit is in the log of groups: the past of a group does not keep it, and no rule needs it."""
 Layouts = Mapping[str, TopicLayout | KgroupError]
 Views = Mapping[TopicPartition, LogView | KgroupError]
-OpenTransactions = Mapping[TopicPartition, tuple[OpenTransaction, ...] | KgroupError]
 
 
 class ScanDepth(msgspec.Struct, frozen=True):

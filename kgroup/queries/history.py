@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.offsets_topic.group_log import GroupLog
+from kgroup.cluster.offsets_topic.scan import ScanProgress
 from kgroup.cluster.session_timeouts import consumer_sessions
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.cluster.topics import LogView
@@ -38,8 +39,6 @@ MOST_BYTES = 1024**3
 
 _KEPT_MS = 600_000
 """How long before the period ``--follow`` keeps commits, in ms: they show how the members commit."""
-
-Progress = Callable[[int, int], None]
 
 
 class HistoryRequest(msgspec.Struct, frozen=True):
@@ -96,7 +95,7 @@ class Histories:
         self._reach: dict[str, ScannedRange] = {}
         self._sessions_ms = cluster.ask(consumer_sessions, list(states))
 
-    def read(self, progress: Progress | None = None) -> tuple[RowError, ...]:
+    def read(self, progress: ScanProgress | None = None) -> tuple[RowError, ...]:
         """Read the logs; returns the groups that could not be read."""
         request = self._request
         logs = self._cluster.group_logs(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Literal, overload
 
-Unit = Literal["milliseconds", "seconds"]
+TimeUnit = Literal["milliseconds", "seconds"]
 
 
 def utc_datetime(timestamp_ms: int | None) -> datetime | None:
@@ -19,10 +19,10 @@ def utc_datetime(timestamp_ms: int | None) -> datetime | None:
 
 
 @overload
-def rfc3339(instant: datetime, unit: Unit = ...) -> str: ...
+def rfc3339(instant: datetime, unit: TimeUnit = ...) -> str: ...
 @overload
-def rfc3339(instant: int | None, unit: Unit = ...) -> str | None: ...
-def rfc3339(instant: int | datetime | None, unit: Unit = "milliseconds") -> str | None:
+def rfc3339(instant: int | None, unit: TimeUnit = ...) -> str | None: ...
+def rfc3339(instant: int | datetime | None, unit: TimeUnit = "milliseconds") -> str | None:
     """``2026-11-21T03:02:11.250Z`` for a time or a timestamp in ms; None as in ``utc_datetime``.
 
     Documents have milliseconds; commands that are printed have seconds.

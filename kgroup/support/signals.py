@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 if TYPE_CHECKING:
     from kgroup.support.errors import ExitCode
 
-Handler = Callable[[int, FrameType | None], object]
+SignalHandler = Callable[[int, FrameType | None], object]
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -73,7 +73,7 @@ def defer_signals() -> Iterator[DeferredSignal]:
 
 
 @contextmanager
-def handled(numbers: Iterable[signal.Signals], handler: Handler) -> Iterator[None]:
+def handled(numbers: Iterable[signal.Signals], handler: SignalHandler) -> Iterator[None]:
     """Let ``handler`` get these signals during the block; for the main thread only."""
     before = _install(dict.fromkeys(numbers, handler))
     try:
@@ -104,7 +104,7 @@ def kill_after(seconds: int) -> None:
     signal.alarm(seconds)
 
 
-def _install(handlers: Mapping[signal.Signals, Handler]) -> dict[signal.Signals, Any]:
+def _install(handlers: Mapping[signal.Signals, SignalHandler]) -> dict[signal.Signals, Any]:
     """The handlers that were replaced."""
     before: dict[signal.Signals, Any] = {}
     for number, handler in handlers.items():

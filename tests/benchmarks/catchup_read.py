@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kgroup.catchup.spark.in_worker import Stop, Tell
+from kgroup.catchup.spark.in_worker import MustStop, Tell
 from kgroup.catchup.spark.job import run
 from kgroup.catchup.spark.ready import check
 from kgroup.catchup.spark.session import DriverSession
@@ -37,7 +37,7 @@ class Reading:
     config: Mapping[str, Any] = field(repr=False)
 
 
-def count(task: Reading, tell: Tell, stop: Stop) -> int:
+def count(task: Reading, tell: Tell, stop: MustStop) -> int:
     """How many records the task's chunks have."""
     found = 0
     with BatchReader(task.config, timeout_s=30) as reader:

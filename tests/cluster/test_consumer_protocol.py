@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kgroup.cluster.consumer_protocol import Assignment, Subscription, decode_assignment, decode_subscription
+from kgroup.cluster.consumer_protocol import ConsumerAssignment, Subscription, decode_assignment, decode_subscription
 from kgroup.model.groups import TopicPartitions
 from tests.helpers.places import DATA
 
@@ -48,7 +48,7 @@ def test_kafkas_own_subscriptions(line: dict[str, Any]) -> None:
 @pytest.mark.parametrize("line", ASSIGNMENTS, ids=name)
 def test_kafkas_own_assignments(line: dict[str, Any]) -> None:
     expected = line["expected"]
-    assert decode_assignment(bytes.fromhex(line["value"])) == Assignment(
+    assert decode_assignment(bytes.fromhex(line["value"])) == ConsumerAssignment(
         line["version"], topic_partitions(expected["assignedPartitions"]), user_data(expected)
     )
 
@@ -68,7 +68,9 @@ def test_by_hand() -> None:
     assert decode_subscription(data) == Subscription(
         3, ("orders",), b"\x00\xff", (TopicPartitions("orders", (0, 5)),), 9, "eu"
     )
-    assert decode_assignment(b"\x00\x00" + OWNED + NOTHING) == Assignment(0, (TopicPartitions("orders", (0, 5)),), None)
+    assert decode_assignment(b"\x00\x00" + OWNED + NOTHING) == ConsumerAssignment(
+        0, (TopicPartitions("orders", (0, 5)),), None
+    )
 
 
 def test_empty_user_data_is_not_absent() -> None:
@@ -84,7 +86,7 @@ def test_newer_versions_are_read_as_3(version: int) -> None:
     assert decode_subscription(head + rest) == Subscription(
         version, ("orders",), None, (TopicPartitions("orders", (0, 5)),), None, None
     )
-    assert decode_assignment(head + OWNED + NOTHING + b"more") == Assignment(
+    assert decode_assignment(head + OWNED + NOTHING + b"more") == ConsumerAssignment(
         version, (TopicPartitions("orders", (0, 5)),), None
     )
 

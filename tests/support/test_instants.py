@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from kgroup.support.instants import Unit, rfc3339, short_time
+from kgroup.support.instants import TimeUnit, rfc3339, short_time
 
 AT = 1_795_225_000_250  # 2026-11-21T01:36:40.250Z
 
@@ -18,7 +18,7 @@ AT = 1_795_225_000_250  # 2026-11-21T01:36:40.250Z
         ("seconds", "2026-11-21T01:36:40Z"),
     ],
 )
-def test_units(unit: Unit, text: str) -> None:
+def test_units(unit: TimeUnit, text: str) -> None:
     assert rfc3339(AT, unit) == text
 
 

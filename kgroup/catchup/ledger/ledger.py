@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kgroup.catchup.ledger import transactional_ids
 from kgroup.catchup.ledger.records import RecordKey, RecordKind, encode, key_of
-from kgroup.catchup.ledger.view import Item, LedgerView, Wanted, no_plan, nothing_wanted, refuse_overlap
+from kgroup.catchup.ledger.view import LedgerView, Wanted, no_plan, nothing_wanted, refuse_overlap
 from kgroup.cluster.reader.batches import OPEN_TRANSACTION
-from kgroup.cluster.reader.to_end import PATIENCE_S, CommittedReader
+from kgroup.cluster.reader.to_end import PATIENCE_S, CommittedReader, Item
 from kgroup.cluster.transactions import FENCED, CommitUnknown, Fenced, Transactions
 from kgroup.groups.catchup.ledger_name import LEDGER_TOPIC
 from kgroup.groups.catchup.model import (

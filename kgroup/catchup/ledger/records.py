@@ -30,7 +30,7 @@ from kgroup.groups.catchup.model import (
     StateRecord,
 )
 from kgroup.groups.commit_tags import is_plan_id
-from kgroup.model.numbers import Count, Int64
+from kgroup.model.numbers import Int64, NonNegativeInt64
 from kgroup.support.errors import Refused, UsageError, refusal_code
 
 LEDGER_NEWER = refusal_code(
@@ -128,9 +128,9 @@ class _ChunkRun(Struct, frozen=True):
     """Adjacent, consecutively numbered chunks as one list of offsets: a plan may have thousands of chunks."""
 
     topic: str
-    partition: Count
-    first: Count
-    edges: Annotated[tuple[Count, ...], Meta(min_length=2)]
+    partition: NonNegativeInt64
+    first: NonNegativeInt64
+    edges: Annotated[tuple[NonNegativeInt64, ...], Meta(min_length=2)]
 
     def __post_init__(self) -> None:
         if any(start > end for start, end in pairwise(self.edges)):

@@ -19,6 +19,7 @@ from kgroup.catchup.ledger.records import (
     decode_plan_without_chunks,
     plan_of,
 )
+from kgroup.cluster.reader.to_end import Item
 from kgroup.groups.catchup.model import (
     CatchupPlan,
     ChunkProgress,
@@ -45,9 +46,6 @@ PLAN_EXISTS = refusal_code(
     "The ledger already has a plan with this id.",
     "Run the command again: it makes another id.",
 )
-
-Item = tuple[int, bytes | None, bytes | None]
-"""(offset, key, value); a value of None is a tombstone."""
 
 _CHUNK = b"chunk/"
 _CHOOSING = (b"/plan", b"/state")

@@ -25,7 +25,7 @@ from kgroup.catchup.sinks.formats import HashingFile, digest_of, writer
 from kgroup.catchup.worker.chunk_counts import ChunkCount
 from kgroup.catchup.worker.task_run import TaskRun
 from kgroup.groups.catchup.model import CatchupPlan, Chunk, ChunkProgress
-from kgroup.model.numbers import Count
+from kgroup.model.numbers import NonNegativeInt64
 from kgroup.model.records import LostOffsets
 from kgroup.support.atomic_file import nearest_existing, replace_file, sync_directory, try_to_create, write_synced
 from kgroup.support.errors import KgroupError, Refused, UsageError, refusal_code
@@ -50,12 +50,12 @@ _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 class Receipt(Struct, frozen=True):
     """The counts and the digest of a finished file; ``filtered`` records were read and not written."""
 
-    records: Count
-    size: Count
+    records: NonNegativeInt64
+    size: NonNegativeInt64
     lost: tuple[LostOffsets, ...]
     sha256: str
-    file_bytes: Count
-    filtered: Count
+    file_bytes: NonNegativeInt64
+    filtered: NonNegativeInt64
 
 
 class _ListedFile(Receipt, frozen=True, kw_only=True):
@@ -63,9 +63,9 @@ class _ListedFile(Receipt, frozen=True, kw_only=True):
 
     file: str
     topic: str
-    partition: Count
-    start: Count
-    end: Count
+    partition: NonNegativeInt64
+    start: NonNegativeInt64
+    end: NonNegativeInt64
 
 
 class _Manifest(Struct, frozen=True):

@@ -11,10 +11,10 @@ from kgroup.catchup.worker.task_spec import TaskSpec
 from kgroup.model.records import ConsumerRecord
 from kgroup.support.errors import KgroupError, UsageError
 
-Function = Callable[[list[dict[str, Any]]], object]
+HandlerFunction = Callable[[list[dict[str, Any]]], object]
 
 
-def load(target: str) -> Function:
+def load(target: str) -> HandlerFunction:
     """Import the function ``module:function``. Raises UsageError, or KgroupError with code ``handler-missing``."""
     module_name, colon, name = target.partition(":")
     if not (module_name and colon and name):
@@ -31,7 +31,7 @@ def load(target: str) -> Function:
         ) from error
     if not callable(loaded):
         raise KgroupError(f"{target} is not a function", code="handler-missing")
-    function: Function = loaded
+    function: HandlerFunction = loaded
     return function
 
 
@@ -44,7 +44,7 @@ def handlers(spec: TaskSpec) -> Callable[[], Handler]:
 class _Calling:
     hangs_for_ever = True
 
-    def __init__(self, function: Function, spec: TaskSpec) -> None:
+    def __init__(self, function: HandlerFunction, spec: TaskSpec) -> None:
         self.most = max(1, spec.handling.batch)
         self._function = function
         self._spec = spec

@@ -29,8 +29,8 @@ TELL_EVERY_S = 0.25
 _FIRST_ANSWER_S = 1.0
 
 Tell = Callable[[TaskProgress], None]
-Stop = Callable[[], bool]
-Work = Callable[[Any, Tell, Stop], Any]
+MustStop = Callable[[], bool]
+TaskWork = Callable[[Any, Tell, MustStop], Any]
 """Runs a task: ``(spec, tell, stop) -> result``. Calling ``tell`` and ``stop`` often is cheap."""
 
 
@@ -50,7 +50,7 @@ class TaskAnswer:
 class TaskParcel:
     """What is sent to the workers; each unpacks only its own task. Its ``repr`` shows no contents."""
 
-    work: Work
+    work: TaskWork
     packed: tuple[bytes, ...]
     numbers: tuple[int, ...]
     endpoint: ProgressEndpoint | None
@@ -59,8 +59,8 @@ class TaskParcel:
         return f"TaskParcel({len(self.packed)} tasks)"
 
 
-def replay(spec: Any, tell: Tell, stop: Stop) -> Any:
-    """The ``Work`` of a catch-up: read the task's chunks and deliver them."""
+def replay(spec: Any, tell: Tell, stop: MustStop) -> Any:
+    """The ``TaskWork`` of a catch-up: read the task's chunks and deliver them."""
     from kgroup.catchup.sinks.run_task import run_task
 
     return run_task(spec, tell, stop)
@@ -79,8 +79,8 @@ class Probe:
     chunks: tuple[Chunk, ...] = ()
 
 
-def try_worker(probe: Probe, tell: Tell, stop: Stop) -> None:
-    """The ``Work`` of a probe."""
+def try_worker(probe: Probe, tell: Tell, stop: MustStop) -> None:
+    """The ``TaskWork`` of a probe."""
     for module in probe.modules:
         importlib.import_module(module)
     try:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import msgspec
 
 from kgroup.catchup.spark.failures import explain, java_message, was_cancelled
-from kgroup.catchup.spark.in_worker import TaskAnswer, TaskParcel, Work, replay, work_partition
+from kgroup.catchup.spark.in_worker import TaskAnswer, TaskParcel, TaskWork, replay, work_partition
 from kgroup.catchup.spark.progress import ProgressBoard, ProgressTotals
 from kgroup.catchup.spark.progress_listener import ProgressEndpoint, ProgressListener
 from kgroup.catchup.spark.session import DriverSession
@@ -71,7 +71,7 @@ def run(
     tasks: Sequence[TaskEnvelope],
     watching: JobListeners | None = None,
     *,
-    work: Work = replay,
+    work: TaskWork = replay,
     run_tasks: TaskRunner | None = None,
     grace_s: float = GRACE_S,
 ) -> tuple[TaskAnswer, ...]:
@@ -108,7 +108,7 @@ def run(
             watch.end()
 
 
-def _parcels(tasks: Sequence[TaskEnvelope], work: Work, endpoint: ProgressEndpoint) -> tuple[TaskParcel, ...]:
+def _parcels(tasks: Sequence[TaskEnvelope], work: TaskWork, endpoint: ProgressEndpoint) -> tuple[TaskParcel, ...]:
     """Pack tasks into parcels: a worker gets its task's whole parcel, so one parcel for all would be too large."""
     from pyspark import cloudpickle
 

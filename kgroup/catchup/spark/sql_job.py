@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kgroup.catchup.spark.in_worker import Stop, TaskAnswer, TaskParcel, Tell, replay, work_partition
+from kgroup.catchup.spark.in_worker import MustStop, TaskAnswer, TaskParcel, Tell, replay, work_partition
 from kgroup.catchup.spark.progress_listener import ProgressEndpoint
 from kgroup.catchup.spark.source import SourcePlan, SourceRange, frame
 from kgroup.catchup.spark.where import with_wanted
@@ -84,7 +84,7 @@ def deliver_rows(
     context = TaskContext.get()
     assert context is not None
 
-    def work(spec: TaskSpec, tell: Tell, stop: Stop) -> TaskResult:
+    def work(spec: TaskSpec, tell: Tell, stop: MustStop) -> TaskResult:
         from kgroup.catchup.sinks.run_task import run_task
         from kgroup.catchup.spark.filtered_reader import FilteredReader
 

@@ -51,7 +51,6 @@ PROTOCOL_UNAVAILABLE = refusal_code(
     "Read the checks of the plan: they name the setting of the broker.",
 )
 
-Result = KgroupError | None
 Descriptions = dict[str, GroupDescription | KgroupError]
 
 _GROUPS_PER_BATCH = 100
@@ -94,32 +93,32 @@ class Conversion:
         self._leave_s = min(timeout_s, _LEAVE_S)
         self._causes: dict[int | None, KgroupError] = {}
 
-    async def convert(self, targets: Mapping[str, str]) -> dict[str, Result]:
+    async def convert(self, targets: Mapping[str, str]) -> dict[str, KgroupError | None]:
         """Convert each group to ``consumer`` or ``classic``. Result None: it has that type and is Empty."""
         await self._coordinators.locate(targets)
         by_node: dict[int | None, dict[str, str]] = {}
         for group, target in targets.items():
             node = self._coordinators.node(group)
             by_node.setdefault(node if isinstance(node, int) else None, {})[group] = target
-        results: dict[str, Result] = {}
+        results: dict[str, KgroupError | None] = {}
         # Per coordinator: one that does not answer must not keep our members in the groups of the others.
         for converted in await self._client.gather(map(self._convert_in_batches, by_node.values())):
             results |= converted
         return {group: results[group] for group in targets}
 
-    async def remove(self, groups: Mapping[str, Sequence[str]]) -> dict[str, Result]:
+    async def remove(self, groups: Mapping[str, Sequence[str]]) -> dict[str, KgroupError | None]:
         """Remove members that a killed run left behind. Result None: they are gone."""
         for member_id in (member_id for ids in groups.values() for member_id in ids):
             if not member_id.startswith(OWN_MEMBER_PREFIX):
                 raise ValueError(f"{member_id} is not a member of kgroup's own")
         members = [_OwnMember(group, "consumer", member_id) for group, ids in groups.items() for member_id in ids]
-        results: dict[str, Result] = dict.fromkeys(groups)
+        results: dict[str, KgroupError | None] = dict.fromkeys(groups)
         for member, result in zip(members, await self._client.gather(map(self._leave, members)), strict=True):
             results[member.group] = results[member.group] or result
         return results
 
-    async def _convert_in_batches(self, targets: Mapping[str, str]) -> dict[str, Result]:
-        results: dict[str, Result] = {}
+    async def _convert_in_batches(self, targets: Mapping[str, str]) -> dict[str, KgroupError | None]:
+        results: dict[str, KgroupError | None] = {}
         groups = list(targets)
         for at in range(0, len(groups), _GROUPS_PER_BATCH):
             deadline = Deadline.after(self._timeout_s)
@@ -136,9 +135,9 @@ class Conversion:
                     await batch._client.sleep(RETRY_PAUSE_S)
         return results
 
-    async def _convert_once(self, targets: Mapping[str, str], own: list[_OwnMember]) -> dict[str, Result]:
+    async def _convert_once(self, targets: Mapping[str, str], own: list[_OwnMember]) -> dict[str, KgroupError | None]:
         """One round; the members that it makes are added to ``own``."""
-        results: dict[str, Result] = {}
+        results: dict[str, KgroupError | None] = {}
         joining: list[str] = []
         for group, described in (await self._describe_without_own(list(targets), own)).items():
             refusal = refuse_conversion(group, described, joined=any(member.group == group for member in own))
@@ -219,7 +218,7 @@ class Conversion:
             else:
                 return replace(member, refusal=_join_refusal(answer.error_code, group))
 
-    async def _leave(self, member: _OwnMember) -> Result:
+    async def _leave(self, member: _OwnMember) -> KgroupError | None:
         """Remove our member. None: it is gone, or was never in the group."""
         if member.member_id is None:
             return None

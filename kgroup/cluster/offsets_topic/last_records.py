@@ -26,7 +26,7 @@ from kgroup.cluster.offsets_topic.scan import (
     Entry,
     Handlers,
     PartitionScan,
-    Progress,
+    ScanProgress,
     ScanTotals,
     why_stopped,
 )
@@ -63,7 +63,7 @@ async def read_last_records(
     at_ms: int | None,
     budget: Deadline,
     byte_budget: ByteBudget,
-    progress: Progress | None = None,
+    progress: ScanProgress | None = None,
 ) -> LastRecords:
     """The last records of the groups; of all groups (None) in the partitions ``numbers`` (None: in all).
 

@@ -73,7 +73,7 @@ Handlers = Mapping[bytes, Callable[[Entry], object]]
 RunHandlers = Mapping[bytes, Callable[[list[CommitWritten]], object]]
 """What to call for the commits of a run, in log order, by their key head."""
 
-Progress = Callable[[int, int], None]
+ScanProgress = Callable[[int, int], None]
 """Called with (offsets read, offsets expected)."""
 
 
@@ -128,7 +128,7 @@ class ByteBudget:
 class ScanTotals:
     """Sums the offsets read in all partitions, for progress reports."""
 
-    def __init__(self, progress: Progress | None = None, total: int = 0) -> None:
+    def __init__(self, progress: ScanProgress | None = None, total: int = 0) -> None:
         self._progress = progress
         self._total = total
         self._done = 0

@@ -39,7 +39,7 @@ _TUNING = {
     "reconnect.backoff.max.ms": 1000,
 }
 Item = tuple[int, bytes | None, bytes | None]
-"""(offset, key, value)"""
+"""(offset, key, value); a value of None is a tombstone."""
 
 
 class CommittedReader:

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from kgroup.model.commit import Commit
-from kgroup.model.numbers import Count, Int64
+from kgroup.model.numbers import Int64, NonNegativeInt64
 from kgroup.model.records import AscendingOffsets, LostOffsets, OffsetRange
 from kgroup.support.errors import KgroupError
 
@@ -65,11 +65,11 @@ class GapRange(AscendingOffsets, OffsetRange, frozen=True):
     """
 
     before: Commit | None
-    end_leader_epoch: Count | None
+    end_leader_epoch: NonNegativeInt64 | None
     topic_id: str | None
-    maybe_processed_until: Count | None
-    records: Count | None
-    size: Count | None
+    maybe_processed_until: NonNegativeInt64 | None
+    records: NonNegativeInt64 | None
+    size: NonNegativeInt64 | None
     oldest_ms: Int64 | None
     retention_deadline_ms: Int64 | None
 
@@ -93,14 +93,14 @@ class ExplainedRange(AscendingOffsets, OffsetRange, frozen=True):
 class Chunk(OffsetRange, frozen=True):
     """Offsets [start, end) of one partition; ``number`` is unique in the plan, starts at 0 and never changes."""
 
-    number: Count
+    number: NonNegativeInt64
 
 
 class Task(Struct, frozen=True):
     """Chunks (by number) that one worker processes in this order; the task's ``number`` is unique in the plan."""
 
-    number: Count
-    chunks: tuple[Count, ...]
+    number: NonNegativeInt64
+    chunks: tuple[NonNegativeInt64, ...]
 
 
 class PlanWithoutChunks(Struct, frozen=True):
@@ -157,7 +157,7 @@ class TargetTopic(Struct, frozen=True):
     """
 
     id: str | None
-    ends: tuple[Count, ...]
+    ends: tuple[NonNegativeInt64, ...]
 
 
 class Delivery(Struct, frozen=True):
@@ -190,17 +190,17 @@ class StateRecord(Struct, frozen=True):
     state: PlanState
     at_ms: Int64
     who: str
-    epoch: Count
-    log_position: Count | None = None
-    targets: tuple[tuple[str, Count, Count], ...] = ()
-    expected: tuple[tuple[str, Count, Count | None], ...] = ()
+    epoch: NonNegativeInt64
+    log_position: NonNegativeInt64 | None = None
+    targets: tuple[tuple[str, NonNegativeInt64, NonNegativeInt64], ...] = ()
+    expected: tuple[tuple[str, NonNegativeInt64, NonNegativeInt64 | None], ...] = ()
     note: str | None = None
 
 
 class RunnerEpoch(Struct, frozen=True):
     """The runner of a plan; a task that finds another, or none, stops. ``seen_ms``: last heartbeat, 0 after the end."""
 
-    number: Count
+    number: NonNegativeInt64
     who: str
     at_ms: Int64
     seen_ms: Int64
@@ -215,16 +215,16 @@ class ChunkProgress(Struct, frozen=True):
     that was not written to the ledger.
     """
 
-    chunk: Count
-    delivered_to: Count
-    records: Count
-    filtered: Count
-    dead: Count
-    size: Count
+    chunk: NonNegativeInt64
+    delivered_to: NonNegativeInt64
+    records: NonNegativeInt64
+    filtered: NonNegativeInt64
+    dead: NonNegativeInt64
+    size: NonNegativeInt64
     at_ms: Int64
-    epoch: Count
+    epoch: NonNegativeInt64
     lost: tuple[LostOffsets, ...] = ()
-    may_repeat: Count = 0
+    may_repeat: NonNegativeInt64 = 0
 
 
 class RangeVerification(OffsetRange, frozen=True):
@@ -235,14 +235,14 @@ class RangeVerification(OffsetRange, frozen=True):
     about results that contradict each other. ``may_repeat`` records of a handler may be delivered twice, or have been.
     """
 
-    delivered_to: Count
-    records: Count
-    filtered: Count
-    dead: Count
-    size: Count
-    may_repeat: Count
-    chunks: Count
-    finished_chunks: Count
+    delivered_to: NonNegativeInt64
+    records: NonNegativeInt64
+    filtered: NonNegativeInt64
+    dead: NonNegativeInt64
+    size: NonNegativeInt64
+    may_repeat: NonNegativeInt64
+    chunks: NonNegativeInt64
+    finished_chunks: NonNegativeInt64
     lost: tuple[ExplainedRange, ...]
     undelivered: tuple[OffsetRange, ...]
     contradictions: tuple[str, ...]

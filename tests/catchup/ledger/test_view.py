@@ -9,7 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from kgroup.catchup.ledger.records import Value, encode, key_of
-from kgroup.catchup.ledger.view import Item, LedgerView, Wanted, affecting, nothing_wanted, refuse_overlap
+from kgroup.catchup.ledger.view import LedgerView, Wanted, affecting, nothing_wanted, refuse_overlap
+from kgroup.cluster.reader.to_end import Item
 from kgroup.groups.catchup.model import CatchupPlan, PlanHead, PlanState, PlanTotals, RangeVerification
 from kgroup.groups.catchup.verification import totals_of
 from kgroup.support.errors import KgroupError
