@@ -28,6 +28,7 @@ from kgroup.groups.verdict.shape import LagShape
 from kgroup.model.groups import Group, Member
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.instants import rfc3339
+from kgroup.support.json_line import plain
 from tests.helpers.cases.lag import (
     HALF_DAY,
     HOUR,
@@ -610,7 +611,7 @@ def test_shape(parts: list[Part], kind: LagShape) -> None:
 
 
 def test_the_document() -> None:
-    document = ONE_STUCK.document()
+    document = plain(ONE_STUCK.document())
 
     assert document["lag_status"] == "stop"
     assert document["draining"] is False
