@@ -21,6 +21,7 @@ from kgroup.commands.make_change import make_change
 from kgroup.groups.change_result import Result
 from kgroup.groups.migration.check import BLOCKED, MigrationPath, Readiness, ReadinessResult
 from kgroup.groups.migration.clients import minimum_versions
+from kgroup.groups.migration.documents import config_document, migrated_group
 from kgroup.groups.migration.evidence import MigrationRequest
 from kgroup.groups.migration.migrated import MigrationResult, migration_result
 from kgroup.groups.migration.readiness import cluster_notes, readiness_summary
@@ -37,7 +38,6 @@ from kgroup.output.pages.migrate import (
     Page,
     about,
     config_blocks,
-    config_document,
     nothing_to_do,
     ready_now,
     record,
@@ -303,7 +303,7 @@ def _outcome(
         made = replace(made, screen=lambda: nothing_to_do(rows, subject, shown))
     if made.decided in _UNSEEN and any(row.readiness.result is ReadinessResult.DONE for row in rows):
         made = replace(made, decided=ExitCode.PARTLY)  # groups that could be read are migrated already
-    return with_rows(made, rows, lambda: Records(HEADER, [record(row) for row in rows]))
+    return with_rows(made, tuple(map(migrated_group, rows)), lambda: Records(HEADER, [record(row) for row in rows]))
 
 
 def _facts(

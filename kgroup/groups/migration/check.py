@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
 
 import msgspec
 
@@ -62,16 +60,6 @@ class MigrationCheck(msgspec.Struct, frozen=True):
     remedy: str | None = None
     offline_only: bool = False
 
-    def document(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "status": self.status.value,
-            "evidence": self.evidence,
-            "remedy": self.remedy,
-            "source": self.source,
-            "offline_only": self.offline_only,
-        }
-
 
 class Readiness(msgspec.Struct, frozen=True):
     """The result of a group's checks: the main ``reason`` in a few words, and how many ``more`` block or warn."""
@@ -82,15 +70,6 @@ class Readiness(msgspec.Struct, frozen=True):
     how: MigrationPath
     reason: str | None
     more: int = 0
-
-    def document(self) -> Mapping[str, Any]:
-        return {
-            "group": self.group,
-            "readiness": self.result.value,
-            "how": None if self.how is MigrationPath.NONE else self.how.value,
-            "reason": self.reason,
-            "checks": [check.document() for check in self.checks],
-        }
 
 
 class CheckSubject(msgspec.Struct, frozen=True):

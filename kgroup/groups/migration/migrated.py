@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import msgspec
 
-from kgroup.groups.change_plan import ChangeRow, committed
+from kgroup.groups.change_plan import ChangeRow
 from kgroup.groups.change_result import COMMITS_MISSING, NOT_VERIFIED, UNKNOWN, Result
 from kgroup.groups.migration.check import MigrationCheck, MigrationPath, Readiness, ReadinessResult
+from kgroup.groups.migration.documents import ClientConfigDocument
 from kgroup.groups.migration.evidence import MigrationEvidence
 from kgroup.model.groups import RowError
-from kgroup.support.instants import rfc3339
 
 
 class MigrationResult(msgspec.Struct, frozen=True):
@@ -35,7 +34,7 @@ class MigrationResult(msgspec.Struct, frozen=True):
     converted: bool | None = None
     error: RowError | None = None
     change_id: str | None = None
-    config: Mapping[str, Any] | None = None
+    config: ClientConfigDocument | None = None
 
     @property
     def name(self) -> str:
@@ -81,30 +80,6 @@ class MigrationResult(msgspec.Struct, frozen=True):
     def check(self, check_id: str) -> MigrationCheck | None:
         """The check with this id; None if it does not apply to the group."""
         return next((check for check in self.readiness.checks if check.id == check_id), None)
-
-    def document(self) -> Mapping[str, Any]:
-        group = self.evidence.group
-        kept = self.kept_until_ms
-        return {
-            **self.readiness.document(),
-            "type": self.evidence.kind,
-            "state": group.state,
-            "target": self.target,
-            "member_count": self.member_count,
-            "topic_count": self.topics,
-            "commit_count": len(committed(group)),
-            "converted": self.converted,
-            "read_back_count": self.identical if self.converted else None,
-            "configs": dict(self.configs),
-            "configured": self.configured,
-            "offsets_expire_at": rfc3339(kept),
-            "offsets_expire_at_ms": kept,
-            "client_config": self.config,
-            "tables_read_on": self.tables_read_on,
-            "change_id": self.change_id,
-            "error_code": self.error.code if self.error else None,
-            "error_message": self.error.message if self.error else None,
-        }
 
 
 _OPEN = frozenset({UNKNOWN, NOT_VERIFIED, COMMITS_MISSING})

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from kgroup.groups.change_plan import committed
 from kgroup.groups.migration.check import CheckStatus, MigrationCheck, MigrationPath, Readiness, ReadinessResult
+from kgroup.groups.migration.documents import migrated_group
 from kgroup.groups.migration.migrated import MigrationResult
 from kgroup.groups.migration.readiness import ReadinessSummary, offline_check
 from kgroup.model.blocks import BlankLine, Block, Cell, Column, LabelledLine, Screen, Style, Styled, Table, Text, Title
@@ -108,10 +109,9 @@ def ready_now(rows: Sequence[MigrationResult]) -> int:
 
 def record(row: MigrationResult) -> tuple[str | int | None, ...]:
     """A group as a row for CSV."""
-    document = row.document()
+    group = migrated_group(row)
     converted = None if row.converted is None else str(row.converted).lower()
-    named = {**document, "converted": converted}
-    return tuple(named[name] for name in HEADER)
+    return tuple(converted if name == "converted" else getattr(group, name) for name in HEADER)
 
 
 def _group_blocks(row: MigrationResult, page: Page, *, executed: bool) -> Iterator[Block]:
@@ -297,24 +297,3 @@ def _change_text(change: ConfigChange) -> str:
     if change.old is not None:
         return f"  set     {where} to {change.new_value}: {change.reason}"
     return f"  set     {change.key}={change.new_value}: {change.reason}"
-
-
-def config_document(config: ConfigPlan, name: str, written: str | None) -> Mapping[str, Any]:
-    """Secrets are masked."""
-    changes = (
-        {
-            "key": change.key,
-            "line": change.old.line if change.old else None,
-            "old_value": change.old_value,
-            "new_value": change.new_value,
-            "reason": change.reason,
-        }
-        for change in config.changes
-    )
-    return {
-        "file": name,
-        "format": config.kind,
-        "changes": list(changes),
-        "notes": list(config.notes),
-        "written_to": written,
-    }

@@ -13,10 +13,12 @@ from kgroup.changes.client_config_file import read_config, write_changes
 from kgroup.groups.migration.client_config import ConfigPlan, plan_config
 from kgroup.groups.migration.client_config.decide import masked
 from kgroup.groups.migration.client_config.notes import MINIMUM
+from kgroup.groups.migration.documents import config_document
 from kgroup.model.blocks import Text
-from kgroup.output.pages.migrate import config_blocks, config_document
+from kgroup.output.pages.migrate import config_blocks
 from kgroup.settings.java_properties import parse_properties
 from kgroup.support.errors import ConfigError
+from kgroup.support.json_line import plain
 from tests.helpers.places import ROOT
 
 Target = Literal["consumer", "classic"]
@@ -203,7 +205,7 @@ def test_changes(target: Target, case: str, name: str, text: str, changes: list[
 def test_a_change_has_line_old_value_and_reason_on_the_page_and_in_json() -> None:
     config = plan("group.id=g\nsession.timeout.ms=10000\ngroup.protocol=classic\n")
 
-    assert config_document(config, "x", None)["changes"] == [
+    assert plain(config_document(config, "x", None).changes) == (
         {
             "key": "group.protocol",
             "line": 3,
@@ -218,7 +220,7 @@ def test_a_change_has_line_old_value_and_reason_on_the_page_and_in_json() -> Non
             "new_value": None,
             "reason": "the session timeout is the broker's (group config consumer.session.timeout.ms)",
         },
-    ]
+    )
     lines = [line for block in config_blocks(config, "x", None) if isinstance(block, Text) for line in block.lines]
     page = " ".join(" ".join(lines).split())
     assert "set group.protocol (line 3: classic) to consumer: the rebalance protocol of the group" in page
@@ -377,7 +379,9 @@ SECRET = "hunter-2-hunter"
 def test_secrets_are_not_shown(name: str, text: str) -> None:
     config = plan(text, name=name)
 
-    shown = json.dumps(config_document(config, name, None)) + str(config_blocks(config, name, None)) + repr(config)
+    shown = (
+        json.dumps(plain(config_document(config, name, None))) + str(config_blocks(config, name, None)) + repr(config)
+    )
     assert "group.protocol" in shown
     assert SECRET not in shown
 

@@ -12,6 +12,7 @@ import msgspec.structs
 import pytest
 
 from kgroup.groups.migration.check import CheckStatus, MigrationPath, Readiness, ReadinessResult
+from kgroup.groups.migration.documents import check_document
 from kgroup.groups.migration.evidence import ApplicationClient, MigrationEvidence, MigrationRequest
 from kgroup.groups.migration.readiness import (
     CHECKS,
@@ -26,6 +27,7 @@ from kgroup.groups.migration.rules import MigrationRules
 from kgroup.model.migration_facts import Access, BrokerFacts, GroupPast, PrincipalWithoutDescribe
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.migration_data import load_rules
+from kgroup.support.json_line import plain
 from tests.helpers.cases.migration import (
     EMPTY,
     EMPTY_CONSUMER,
@@ -465,11 +467,10 @@ def test_what_is_known_of_the_brokers_can_be_said_once_for_all_groups() -> None:
     assert cluster_notes(EMPTY, TO_CONSUMER, RULES) == ()
 
 
-def test_the_json_form() -> None:
-    document = judge(SHORT).document()
+def test_the_json_form_of_a_check() -> None:
+    readiness = judge(SHORT)
 
-    assert document["readiness"] == "warning"
-    assert document["how"] == "now"
-    session = next(check for check in document["checks"] if check["id"] == "session")
+    assert (readiness.result.value, readiness.how.value) == ("warning", "now")
+    session = plain(check_document(next(check for check in readiness.checks if check.id == "session")))
     assert session["status"] == "warning"
     assert set(session) == {"id", "status", "evidence", "remedy", "source", "offline_only"}
