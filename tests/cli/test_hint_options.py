@@ -111,6 +111,7 @@ NO_HINTS = (
     "of kgroup export, --backup",  # in the help of options, as the next
     "Read groups from kgroup describe -o json",
     "try: kgroup list -b ",  # the sandbox's own address
+    "Use kgroup reset. --partial skips",  # of kgroup help above-log-end
 )
 """Parts of texts with the name of a verb that are no commands to paste."""
 SPARK_APPLICATION = "kgroup catchup"
