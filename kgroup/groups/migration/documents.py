@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import msgspec
 
 from kgroup.groups.change_plan import committed
 from kgroup.groups.migration.check import CheckStatus, MigrationCheck, MigrationPath
+from kgroup.groups.migration.client_config.document import ClientConfigDocument
+from kgroup.groups.migration.migrated import MigrationResult
 from kgroup.support.instants import rfc3339
 from kgroup.support.json_types import Count, EpochMs, Instant
-
-if TYPE_CHECKING:
-    from kgroup.groups.migration.client_config import ConfigPlan
-    from kgroup.groups.migration.migrated import MigrationResult
 
 
 class MigrationCheckDocument(msgspec.Struct, frozen=True):
@@ -26,26 +24,6 @@ class MigrationCheckDocument(msgspec.Struct, frozen=True):
     remedy: Annotated[str | None, "What to do, for people."]
     source: Annotated[str, "A KIP, an issue of Kafka or its documentation."]
     offline_only: Annotated[bool, "Whether it matters only if the group migrates while it is Empty."]
-
-
-class ConfigChangeDocument(msgspec.Struct, frozen=True):
-    """A change to a file of the application."""
-
-    key: Annotated[str, "The property."]
-    line: Annotated[Count | None, "Its line in the file; null if it is added."]
-    old_value: Annotated[str | None, "The value before; secrets are masked."]
-    new_value: Annotated[str | None, "The value after; null if it is removed."]
-    reason: Annotated[str, "Why."]
-
-
-class ClientConfigDocument(msgspec.Struct, frozen=True):
-    """The changes to a file of the application."""
-
-    file: Annotated[str, "The file."]
-    format: Annotated[str, "Its form."]
-    changes: Annotated[tuple[ConfigChangeDocument, ...], "The changes."]
-    notes: Annotated[tuple[str, ...], "Remarks, for people."]
-    written_to: Annotated[str | None, "The file that was written."]
 
 
 class MigratedGroup(msgspec.Struct, frozen=True):
@@ -112,14 +90,3 @@ def check_document(check: MigrationCheck) -> MigrationCheckDocument:
     return MigrationCheckDocument(
         check.id, check.status, check.evidence, check.remedy, check.source, check.offline_only
     )
-
-
-def config_document(config: ConfigPlan, name: str, written: str | None) -> ClientConfigDocument:
-    """Secrets are masked."""
-    changes = tuple(
-        ConfigChangeDocument(
-            change.key, change.old.line if change.old else None, change.old_value, change.new_value, change.reason
-        )
-        for change in config.changes
-    )
-    return ClientConfigDocument(name, config.kind, changes, tuple(config.notes), written)
