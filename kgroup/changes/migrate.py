@@ -11,7 +11,7 @@ from kgroup.changes.client_options import Clients
 from kgroup.changes.conversion import plan_conversion, remove_stale_members
 from kgroup.changes.execute import COMMITS
 from kgroup.changes.options import Change
-from kgroup.changes.select_groups import reload_groups, select_groups
+from kgroup.changes.select_groups import groups_to_change, reload_groups
 from kgroup.cluster.snapshot import DESCRIBED_TYPES
 from kgroup.cluster.topics import TopicLayout
 from kgroup.cluster.writes import ChangingCluster
@@ -26,7 +26,7 @@ from kgroup.groups.selection import Groups, SelectedGroups, Selection, names_of,
 from kgroup.model.groups import Group, ListedGroup, is_of_consumers
 from kgroup.model.migration_facts import HEARTBEAT_CONFIG, SESSION_CONFIG
 from kgroup.model.reporter import Reporter
-from kgroup.queries.migration_evidence import read_evidence
+from kgroup.queries.migration_evidence import read_migration_evidence
 from kgroup.queries.snapshots import choose_groups, refuse_foreign
 from kgroup.support.errors import KgroupError, Refused, refusal_code
 from kgroup.support.units import plural
@@ -108,7 +108,7 @@ def choose(reporter: Reporter, cluster: ChangingCluster, groups: Groups) -> Migr
     Raises as ``kgroup.queries.snapshots`` does, and Refused for a named group of another type.
     """
     if names_only(groups):
-        return MigrationCandidates(select_groups(reporter, cluster, groups), ())
+        return MigrationCandidates(groups_to_change(reporter, cluster, groups), ())
     which = Selection(groups.names, groups.group, groups.all_groups, groups.regex, groups.in_state, groups.type)
     listed = choose_groups(reporter, cluster, which)
     refuse_foreign([group for group in listed.groups if group.name in names_of(groups)])
@@ -142,7 +142,9 @@ def _plan_migration(
     reporter: Reporter, cluster: ChangingCluster, how: Change, found: MigrationCandidates, options: MigrationOptions
 ) -> Migration:
     """Read the evidence that the checks need, judge, and plan; nothing is changed."""
-    evidence = read_evidence(reporter, cluster, found.selected, found.others, options.clients.used, options.configured)
+    evidence = read_migration_evidence(
+        reporter, cluster, found.selected, found.others, options.clients.used, options.configured
+    )
     wanted = options.wanted
     assessed = worst_first([assess_readiness(item, wanted, options.rules) for item in evidence])
     kept = tuple(item for item in assessed if not options.only_ready or _is_kept(item, how))

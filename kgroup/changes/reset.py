@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from kgroup.changes.select_groups import select_groups
+from kgroup.changes.select_groups import groups_to_change
 from kgroup.cluster.topics import TopicLayout
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed
@@ -138,7 +138,7 @@ def _of_other_group(
     reporter: Reporter, cluster: ChangingCluster, name: str, source: FromLog
 ) -> tuple[ToRequested, tuple[RowError, ...]]:
     """The commits of another group, byte for byte, and the errors of those that could not be read."""
-    other = select_groups(reporter, cluster, Groups(names=[name]))
+    other = groups_to_change(reporter, cluster, Groups(names=[name]))
     offsets = {
         tp: RequestedOffset(commit.offset, commit.leader_epoch, commit.metadata)
         for group in other.groups

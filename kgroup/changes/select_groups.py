@@ -16,7 +16,7 @@ from kgroup.support.errors import NotFound, UsageError
 _CREATING = "reset"
 
 
-def select_groups(
+def groups_to_change(
     reporter: Reporter,
     cluster: Cluster,
     which: Groups,

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from kgroup.changes.delete import idle_groups, plan_delete
 from kgroup.changes.options import Change
 from kgroup.changes.preconditions import check_some_named, prepare_change
-from kgroup.changes.select_groups import reload_groups, select_groups
+from kgroup.changes.select_groups import groups_to_change, reload_groups
 from kgroup.cli.help_parts import WHICH
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.commands.make_change import make_change
@@ -65,7 +65,7 @@ def delete(
     check_some_named(groups)
     prepare_change(run, how)
     with ChangingCluster(run.settings) as cluster:
-        found = select_groups(run.reporter, cluster, groups, verb=run.verb)
+        found = groups_to_change(run.reporter, cluster, groups, verb=run.verb)
         signs: Mapping[str, int | None] = {}
         doubtful: Mapping[str, Refused] = {}
         if idle_s is not None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from kgroup.changes.delete_offsets import plan_delete_offsets
 from kgroup.changes.options import Change
 from kgroup.changes.preconditions import check_some_named, prepare_change
-from kgroup.changes.select_groups import reload_groups, select_groups
+from kgroup.changes.select_groups import groups_to_change, reload_groups
 from kgroup.cli.help_parts import WHAT
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.commands.make_change import make_change
@@ -66,7 +66,7 @@ def delete_offsets(
     check_some_named(groups)
     prepare_change(run, how)
     with ChangingCluster(run.settings) as cluster:
-        found = select_groups(run.reporter, cluster, groups, [choice.topic for choice in topics], verb=run.verb)
+        found = groups_to_change(run.reporter, cluster, groups, [choice.topic for choice in topics], verb=run.verb)
         change, result = make_change(
             run,
             cluster,

@@ -28,7 +28,7 @@ from kgroup.model.output_format import Format
 from kgroup.model.reporter import Reporter
 from kgroup.output.pages.lag import BLOCKS, PLAIN, LagPage, LagView, MeasuredGroup, RefreshValues, outcome
 from kgroup.output.watch.request import Refresh, Watch, WatchedVerb, draws_blocks, watched
-from kgroup.queries.lag import LagReading, LagReadOptions, read_evidence
+from kgroup.queries.lag import LagReading, LagReadOptions, read_lag_evidence
 from kgroup.queries.log_options import warn_of_clocks
 from kgroup.queries.snapshots import GROUPS_AT_A_TIME, in_parts
 from kgroup.settings.invocation import Invocation
@@ -293,7 +293,7 @@ class _LagMeasurement:
         if not groups:
             return []
         ledger = begin_reading_cached_ledger(run.settings, cluster, named_groups(self.which))
-        read = read_evidence(cluster, groups, ask, cluster.now_ms())
+        read = read_lag_evidence(cluster, groups, ask)
         # A released group shows no lag, but its pending records are still unread.
         pending = PendingCatchups.read(run.format, ledger(run.reporter), groups, on_page=ask.surroundings)
         pending.note(run.reporter, (group.name for group in groups))

@@ -16,7 +16,7 @@ from kgroup.changes.options import Change
 from kgroup.changes.preconditions import check_some_named, prepare_change
 from kgroup.changes.reset import plan_reset
 from kgroup.changes.save_skipped import STDOUT, check_apart, check_target, check_target_topic, preview, save_skipped
-from kgroup.changes.select_groups import reload_groups, select_groups
+from kgroup.changes.select_groups import groups_to_change, reload_groups
 from kgroup.cli.help_parts import WHAT
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.commands.make_change import make_change
@@ -262,7 +262,7 @@ def reset(
         if isinstance(request.scenario, ToTime):
             request = replace(request, scenario=where.scenario(brokers_now(run.reporter, cluster)))
         topics = [choice.topic for choice in request.topics or ()]
-        found = select_groups(run.reporter, cluster, groups, topics, verb=run.verb, create=which.create)
+        found = groups_to_change(run.reporter, cluster, groups, topics, verb=run.verb, create=which.create)
         if which.save_skipped is not None:  # now, as librdkafka says less about a login that fails
             check_target_topic(run.settings, which.save_skipped)
         kept: list[Block] = []

@@ -39,7 +39,7 @@ from kgroup.model.migration_facts import SESSION_CONFIG, BrokerFacts, GroupPast,
 from kgroup.model.reporter import NullReporter, Reporter
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.migration_data import load_rules
-from kgroup.queries.migration_evidence import PAST_BUDGET_S, read_evidence, topics_of
+from kgroup.queries.migration_evidence import PAST_BUDGET_S, read_migration_evidence, topics_of
 from kgroup.support.errors import KgroupError, NotFound
 from kgroup.support.units import plural
 
@@ -129,7 +129,7 @@ class GroupsReader:
             share_s = self._past_time.share_s(part)
             self._groups_with_past += len(selected.groups)
             report = self._unknown_pasts.append
-            return read_evidence(
+            return read_migration_evidence(
                 NullReporter(),
                 self.cluster,
                 selected,

@@ -74,10 +74,9 @@ class LagReading(msgspec.Struct, frozen=True):
     unread: str | None = None
 
 
-def read_evidence(
-    cluster: Cluster, groups: Sequence[Group], options: LagReadOptions, now_ms: int
-) -> dict[str, LagReading]:
-    """The evidence of each group, by name. ``now_ms`` is our clock; a later time of a log record replaces it."""
+def read_lag_evidence(cluster: Cluster, groups: Sequence[Group], options: LagReadOptions) -> dict[str, LagReading]:
+    """The evidence of each group, by name, as of the brokers' time, or that of a later record of the log."""
+    now_ms = cluster.now_ms()
     committed = options.isolation is Isolation.READ_COMMITTED
     since = {group.name: now_ms - _span_of(group) for group in groups} if options.no_log is None else {}
     query = LagQuery(

@@ -32,7 +32,7 @@ ClientUse = Sequence[tuple[str | None, ApplicationClient]]
 """The clients of applications, each with the group it belongs to (None: all groups)."""
 
 
-def read_evidence(
+def read_migration_evidence(
     reporter: Reporter,
     cluster: Cluster,
     selected: SelectedGroups,

@@ -38,14 +38,14 @@ def read_verdicts(cluster: Cluster, groups: Sequence[Group], budget_s: float) ->
         return _dated(cluster, groups, budget_s)
     # Imported here: a page of many groups has no verdict.
     from kgroup.groups.verdict.group import group_verdict
-    from kgroup.queries.lag import LagReadOptions, read_evidence
+    from kgroup.queries.lag import LagReadOptions, read_lag_evidence
 
     options = LagReadOptions(
         budget_s, no_log=None if budget_s > 0 else "--no-generation", surroundings=True, state=True
     )
     try:
         with cluster.time_limit(budget_s or _BUDGET_S):
-            read = read_evidence(cluster, groups, options, cluster.now_ms())
+            read = read_lag_evidence(cluster, groups, options)
     except KgroupError as error:
         return GroupVerdicts(tuple(groups), notes=(f"no verdict: {error.message}",))
     named = tuple(_with_generation(group, read[group.name]) if _has_generation(group) else group for group in groups)

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from kgroup.catchup.ledger import transactional_ids
 from kgroup.catchup.ledger.ledger import PLAN_OPEN, Ledger
 from kgroup.catchup.ledger.runner import Runner
-from kgroup.catchup.service.read_gap import log_starts, topic_ids
+from kgroup.catchup.service.read_gap import current_topic_ids, log_starts
 from kgroup.catchup.service.release import (
     StateWriter,
     check,
@@ -336,7 +336,7 @@ class CatchupEngine(msgspec.Struct, frozen=True):
 
     def require_same_topics(self, plan: CatchupPlan) -> None:
         """Raise Refused [topic-recreated] if a topic of the plan was recreated: its offsets mean nothing."""
-        now = topic_ids(self.cluster, {item.topic for item in plan.ranges})
+        now = current_topic_ids(self.cluster, {item.topic for item in plan.ranges})
         for item in plan.ranges:
             known = now.get(item.topic)
             if known is not None and item.topic_id is not None and known != item.topic_id:

@@ -58,7 +58,7 @@ def log_starts(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[T
     return {tp: log.start.offset for tp, log in logs.items() if not isinstance(log, KgroupError)}
 
 
-def topic_ids(cluster: Cluster, topics: Iterable[str]) -> dict[str, str | None]:
+def current_topic_ids(cluster: Cluster, topics: Iterable[str]) -> dict[str, str | None]:
     """The current ids of topics, None if the broker has none; deleted topics are left out."""
     layouts = cluster.layouts(topics)
     return {topic: layout.id for topic, layout in layouts.items() if isinstance(layout, TopicLayout)}
