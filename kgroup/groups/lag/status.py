@@ -145,9 +145,12 @@ def evaluate_status(reading: CommitReading, rules: StatusRules = DEFAULT_RULES) 
         return rewound
     if went_back is not None:
         recent = [c for c in recent if c.log_offset >= reading.commits[went_back].log_offset]
-    if reading.keeps_up or _reached(recent, reading.ends, rules):
+    if _reached(recent, reading.ends, rules):
         return CAUGHT_UP
-    if stalled := _stalled(reading, recent, rules):
+    stalled = _stalled(reading, recent, rules)
+    if reading.keeps_up and not (stalled and _waits_long(reading, stalled, rules)):
+        return CAUGHT_UP
+    if stalled:
         return stalled
     return _shrinking(reading, recent)
 
@@ -297,6 +300,15 @@ def _stalled(reading: CommitReading, recent: Sequence[LoggedCommit], rules: Stat
     # No older commit was read, so the stall may have begun earlier.
     at_least = len(same) == len(reading.commits) and since == first_ms
     return StatusResult(LagStatus.STALL, since, at_least=at_least, repeats=len(same))
+
+
+def _waits_long(reading: CommitReading, stalled: StatusResult, rules: StatusRules) -> bool:
+    """Whether a record is unread for so long, and commits of its offset came since: their interval explains no lag."""
+    return (
+        reading.waiting_since_ms is not None
+        and stalled.since_ms is not None
+        and reading.now_ms - stalled.since_ms >= rules.lone_ms
+    )
 
 
 def _shrinking(reading: CommitReading, recent: Sequence[LoggedCommit]) -> StatusResult:

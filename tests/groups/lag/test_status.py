@@ -132,6 +132,10 @@ SAME = [at(n * 5 * SECOND, 500) for n in reversed(range(1, 13))]
         (STOP, judged(each_second(11 * SECOND), 900, unread_ago=MINUTE)),
         (STALL, judged(each_second(9 * SECOND), 900, unread_ago=MINUTE)),
         (STOP, judged([c for c in SAME if c.timestamp_ms < NOW - 15 * SECOND], 900, unread_ago=22 * MINUTE)),
+        # ... also if no more arrived than in two intervals, once a record is unread for five minutes.
+        (OK, judged(SAME, 502, unread_ago=22 * MINUTE, keeps_up=True)),
+        (OK, judged([at(5 * MINUTE - 1, 700), at(SECOND, 700)], 702, unread_ago=HOUR, keeps_up=True)),
+        (STALL, judged([at(6 * MINUTE, 700), at(SECOND, 700)], 702, unread_ago=HOUR, keeps_up=True)),
         # ... also few of them, once a lone commit would be a STOP.
         (STALL, judged([at(6 * MINUTE, 700), at(SECOND, 700)], 900, unread_ago=HOUR)),
         (STALL, judged([at(HOUR, 600), at(6 * MINUTE, 700), at(MINUTE, 700)], 900, unread_ago=HOUR)),
