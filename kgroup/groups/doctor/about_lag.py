@@ -404,7 +404,9 @@ def may_be_stuck(snapshot: GroupSnapshot) -> list[PartitionLag]:
     return [
         p
         for p in rows
-        if p.partition.tp in suspects or (p.last_commit_ms is not None if p.status is None else p.status.is_stuck)
+        if p.partition.tp in suspects
+        or (p.last_commit_ms is not None if p.status is None else p.status.is_stuck)
+        or (p.status is LagStatus.OK and _attempts((snapshot.commits or {}).get(p.partition.tp, ())) > 1)
     ]
 
 
