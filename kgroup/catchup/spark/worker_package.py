@@ -104,6 +104,7 @@ SHIPPED = (
     "kgroup.support.errors",
     "kgroup.support.hint",
     "kgroup.support.instants",
+    "kgroup.support.json_types",
     "kgroup.support.package_fronts",
     "kgroup.support.quoting",
     "kgroup.support.redact",
