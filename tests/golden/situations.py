@@ -81,7 +81,7 @@ SITUATIONS = (
     ),
     Situation("unreadable-log-consumer", "live-848", faults=Faults(unreadable=frozenset({"__consumer_offsets"}))),
     Situation(
-        "no-leader", "live", faults=Faults(leaderless=frozenset({("orders", 1)})), verbs=_NO_LEADER, timeout="3s"
+        "no-leader", "live", faults=Faults(leaderless=frozenset({("orders", 1)})), verbs=_NO_LEADER, timeout="1s"
     ),
     Situation("hidden-commits", "two-topics", faults=Faults(hidden=frozenset({"secret"})), verbs=VERBS),
     Situation("empty-classic", "empty", verbs=VERBS),
