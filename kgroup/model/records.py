@@ -36,8 +36,9 @@ class AscendingOffsets:
     """Base of values with offsets [start, end) of which the end is never below the start."""
 
     __slots__ = ()
-    start: int
-    end: int
+    # msgspec takes the first annotation in the order of the bases: these hold for an OffsetRange with this base too.
+    start: NonNegativeInt64
+    end: NonNegativeInt64
 
     def __post_init__(self) -> None:
         if self.start > self.end:

@@ -286,6 +286,13 @@ def test_what_is_no_record_is_an_error_that_names_it(kind: RecordKind, raw: byte
         (EVERY[11], {"ranges": [totals_row(start=5, end=4)]}, "is below its start - at `$.ranges[0]`"),
         (EVERY[11], {"ranges": [totals_row(undelivered=[REVERSED])]}, "is below its start - at `$.ranges[0]`"),
         (PLAN, {"ranges": [range_row(start=5, end=4)]}, "the end 4 is below the start 5 - at `$.ranges[0]`"),
+        (PLAN, {"ranges": [range_row(start=-1)]}, "Expected `int` >= 0 - at `$.ranges[0].start`"),
+        (PLAN, {"ranges": [range_row(end=2**63)]}, "`$.ranges[0].end`"),
+        (
+            PLAN,
+            {"abandoned": [{"topic": "t", "partition": 0, "start": -1, "end": 4, "why": ""}]},
+            "Expected `int` >= 0 - at `$.abandoned[0].start`",
+        ),
         (PLAN, {"ranges": [range_row(before=[70, -1, ""])]}, "`$.ranges[0].before[1]`"),
         (PLAN, {"ranges": [range_row(before=[True, None, ""])]}, "`$.ranges[0].before[0]`"),
         (PLAN, {"abandoned": [{"topic": "t", "partition": 0, "start": 5, "end": 4, "why": ""}]}, "`$.abandoned[0]`"),
