@@ -38,6 +38,7 @@ from kgroup.support.hint import Hint
 if TYPE_CHECKING:
     from kgroup.catchup.ledger.runner import Runner
     from kgroup.catchup.ledger.topic import LedgerTopic
+
 PLAN_OPEN = refusal_code(
     "plan-open",
     "catchup prune, start",
@@ -461,13 +462,15 @@ class _ReadOnce:
 
     def __init__(self, reader: CommittedReader, reading: threading.Lock, plan_ids: Sequence[str]) -> None:
         self._reader, self._reading, self._plan_ids = reader, reading, plan_ids
-        self._view = LedgerView(frozenset(plan_ids), wanted=nothing_wanted, lenient=True, keeps_keys=True)
+        self._view = LedgerView(
+            frozenset(plan_ids), wanted=lambda head: head.may_be_open, lenient=True, keeps_keys=True
+        )
         self._runs: dict[str, tuple[Item, ...]] = dict.fromkeys(plan_ids, ())
         self._committed_to: int | None = None
         self._everything_to: int | None = None
 
     def committed(self) -> LedgerView:
-        """The committed records, also damaged ones, without progress; none if there is no ledger."""
+        """The committed records but progress of finished plans, also damaged ones; none if there is no ledger."""
         with self._reading, suppress(NotFound):
             self._view.add(self._reader.committed(self._committed_to))
             self._committed_to = self._reader.end
