@@ -45,9 +45,13 @@ async def first_timestamps(client: CoordinatorClient, ranges: Iterable[Span]) ->
     is not installed, the result is the timestamp of the batch's first record, which may be slightly before the range. A
     KgroupError: the partition could not be read, or its records have no timestampstamp.
     """
+    return {span: _time(first) for span, first in (await first_records_of(client, ranges)).items()}
+
+
+async def first_records_of(client: CoordinatorClient, ranges: Iterable[Span]) -> dict[Span, First]:
+    """As ``first_records``; the leaders of the partitions are looked up."""
     spans = list(ranges)
-    layouts = await topic_layouts(client, {topic for (topic, _), _ in spans})
-    return {span: _time(first) for span, first in (await first_records(client, layouts, spans)).items()}
+    return await first_records(client, await topic_layouts(client, {topic for (topic, _), _ in spans}), spans)
 
 
 def _time(first: First) -> int | KgroupError | None:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from kgroup.cluster.broker_facts import broker_facts
 from kgroup.cluster.deadline import SharedTime
+from kgroup.cluster.first_records import First, first_records_of
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.offsets_topic.group_log import GroupLogs
 from kgroup.cluster.offsets_topic.group_past import UnknownPasts
@@ -232,21 +233,23 @@ def _with_first_unread(cluster: Cluster, snapshots: Sequence[GroupSnapshot]) -> 
     if not unread_ranges:
         return tuple(snapshots)
     try:
-        times = cluster.first_timestamps_of((tp, span) for (_, tp), span in unread_ranges.items())
+        records = cluster.ask(first_records_of, [(tp, span) for (_, tp), span in unread_ranges.items()])
     except KgroupError:
         return tuple(snapshots)  # a finding without its age
-    first_unread_ms = {(name, tp): times[tp, span] for (name, tp), span in unread_ranges.items()}
-    return tuple(replace(snapshot, logs=_logs_with_first_unread(snapshot, first_unread_ms)) for snapshot in snapshots)
+    first_unread = {(name, tp): records[tp, span] for (name, tp), span in unread_ranges.items()}
+    return tuple(replace(snapshot, logs=_logs_with_first_unread(snapshot, first_unread)) for snapshot in snapshots)
 
 
 def _logs_with_first_unread(
-    snapshot: GroupSnapshot, first_unread_ms: Mapping[tuple[str, TopicPartition], int | KgroupError | None]
+    snapshot: GroupSnapshot, first_unread: Mapping[tuple[str, TopicPartition], First]
 ) -> Mapping[TopicPartition, LogDetails]:
     logs = dict(snapshot.logs)
     for tp, facts in snapshot.logs.items():
-        answer = first_unread_ms.get((snapshot.group.name, tp), _NOT_ASKED)
-        if not isinstance(answer, KgroupError):
-            logs[tp] = replace(facts, unread=answer is not None, unread_since_ms=answer)
+        answer = first_unread.get((snapshot.group.name, tp), _NOT_ASKED)
+        if answer is None:
+            logs[tp] = replace(facts, unread=False)
+        elif not isinstance(answer, KgroupError):
+            logs[tp] = replace(facts, unread=True, unread_offset=answer.offset, unread_since_ms=answer.timestamp_ms)
     return logs
 
 

@@ -106,7 +106,9 @@ def skewed_lag(snapshot: GroupSnapshot) -> Answer:
         return SKEWED_LAG.unknown(snapshot.why("logs", "no log range could be read"))
     total, behind = sum(lags), snapshot.shape.behind
     lag = sum(p.lag or 0 for p in behind)
-    if lag < LEAST_LAG.value or len(lags) < FEW_PARTITIONS.value:
+    # A rewound partition is behind whatever its lag, and one that waits for a transaction is not slow.
+    small = lag < LEAST_LAG.value or 100 * lag < BEHIND_SHARE.value * max(lags, default=0)
+    if small or len(lags) < FEW_PARTITIONS.value or any(p.status_result.why == WAITS for p in behind):
         return partly
     share = f"{percent(lag, total)} of {human_count(total)}"
     if snapshot.shape.kind is LagShape.ONE_PARTITION:
@@ -297,11 +299,14 @@ def no_reader(snapshot: GroupSnapshot) -> Answer:
         return ()
     last_ms = max((commit.timestamp_ms for commit in newest), default=None)
     emptied_ms = snapshot.evidence.state_since_ms
-    since_ms = last_ms if emptied_ms is None else emptied_ms
+    read_ms = max((commit.timestamp_ms for commit in newest if not commit.by_tool), default=None)
+    after = emptied_ms is not None and read_ms is not None and read_ms > emptied_ms  # by a consumer with assign()
+    since_ms = read_ms if after else last_ms if emptied_ms is None else emptied_ms
     for_ms = None if since_ms is None else snapshot.now_ms - since_ms
     if for_ms is not None and for_ms < RESTART.value:
         return NO_READER.early(f"no member for less than {RESTART.text}, which may be a restart")
     critical = not quiet and emptied_ms is not None and DESERTED.value <= (for_ms or 0) < ABANDONED.value
+    what = "reader" if after else "member"
     age = "" if for_ms is None else f" for {duration(for_ms)}"
     tool = (
         f"; a reset or a release committed last, {_ago(snapshot, last_ms)}" if by_tool and last_ms is not None else ""
@@ -312,7 +317,7 @@ def no_reader(snapshot: GroupSnapshot) -> Answer:
     )
     return NO_READER.finding(
         Severity.CRITICAL if critical else Severity.WARNING,
-        f"{human_count(lag)} unread on {plural(len(rows), 'partition')}, no member{age}{_arriving(arrivals)}{tool}",
+        f"{human_count(lag)} unread on {plural(len(rows), 'partition')}, no {what}{age}{_arriving(arrivals)}{tool}",
         remedy=f"{check}start its consumers: they continue at the committed offsets; delete the group only if no "
         "consumer will read it again",
         numbers={"lag": lag, "partition_count": len(rows)} | ({} if for_ms is None else {"no_reader_ms": for_ms}),

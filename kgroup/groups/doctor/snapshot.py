@@ -52,8 +52,9 @@ class LogDetails(msgspec.Struct, frozen=True, gc=False):
     ``last_stable`` is the last stable offset, ``held_since_ms`` the time of the record at that offset (None: there is
     none, or unknown). ``leader_epoch`` is the leader's epoch (ListOffsets, latest). ``unread`` is whether there is a
     record between the group's commit and the log end: transaction markers count as lag, but no consumer reads them.
-    ``unread_since_ms`` is the time of the first such record. Both are None if they were not read; the time is also
-    None if there is no such record or it has no time. ``recent`` is the production of the last minute.
+    ``unread_offset`` and ``unread_since_ms`` are offset and time of the first such record. All are None if they were
+    not read; these two also if there is no such record, and the time if it has none. ``recent`` is the production of
+    the last minute.
     """
 
     last_stable: int | None = None
@@ -61,6 +62,7 @@ class LogDetails(msgspec.Struct, frozen=True, gc=False):
     production: Production | None = None
     leader_epoch: int | None = None
     unread: bool | None = None
+    unread_offset: int | None = None
     unread_since_ms: int | None = None
     recent: Production | None = None
 
@@ -195,7 +197,8 @@ class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
         ends = () if log is None else (each for each in (facts.production, facts.recent) if each is not None)
         first = None if facts.unread is None else FirstUnread(None)
         if facts.unread and log is not None and partition.commit is not None:
-            first = FirstUnread(max(partition.commit.offset, log.start), facts.unread_since_ms)
+            start = max(partition.commit.offset, log.start)
+            first = FirstUnread(max(start, facts.unread_offset or 0), facts.unread_since_ms)
         return PartitionEvidence(
             commits=(self.commits or {}).get(tp, ()),
             read_since_ms=self.commits_since_ms,

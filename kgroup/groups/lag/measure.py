@@ -57,15 +57,15 @@ def measure_lag(group: Group, evidence: LagEvidence, rules: StatusRules = DEFAUL
     in_order = sorted(group.partitions, key=attrgetter("tp"))
     known = [evidence.partitions.get(each.tp, _NOTHING) for each in in_order]
     consumer_ms = _last_by_consumer(known)
-    # Few partitions need it, and it reads the commits of all.
-    span_ms = cache(lambda: group_span_ms([each.commits for each in evidence.partitions.values()], rules))
+    # Few partitions need it, and it reads the commits of all. An older one says nothing of how often the group commits.
+    span_ms = cache(lambda: group_span_ms(map(_commits_read, evidence.partitions.values()), rules))
     of_group = _OfGroup(
         group.name,
         evidence,
         rules,
         unsubscribed=unsubscribed_topics(group),
         unattended=_lacks_reader(group, evidence, list(zip(in_order, known, strict=True)), consumer_ms, span_ms),
-        unread_since_ms=max((ms for ms in (evidence.state_since_ms, consumer_ms) if ms is not None), default=None),
+        unattended_since_ms=max((ms for ms in (evidence.state_since_ms, consumer_ms) if ms is not None), default=None),
         span_ms=span_ms,
     )
     partitions = tuple(map(of_group.partition, in_order, known))
@@ -91,6 +91,12 @@ def measure_lag(group: Group, evidence: LagEvidence, rules: StatusRules = DEFAUL
         total=total,
         hidden_commits=group.hidden_commits,
     )
+
+
+def _commits_read(known: PartitionEvidence) -> Sequence[LoggedCommit]:
+    """The commits of the time that was read; the doctor adds the present one, however old, where none is in it."""
+    since_ms = known.read_since_ms
+    return known.commits if since_ms is None else [each for each in known.commits if each.timestamp_ms >= since_ms]
 
 
 def _last_by_consumer(known: Sequence[PartitionEvidence]) -> int | None:
@@ -138,8 +144,8 @@ def _arrivals(known: tuple[LogPoint, ...], first_ms: int | None, first: int, end
 class _OfGroup:
     """Measures the partitions of a group.
 
-    ``unsubscribed`` are its ``unsubscribed_topics``. ``unattended``: it lacks a reader, since ``unread_since_ms``: it
-    became Empty, or the last consumer with ``assign()`` committed. ``span_ms`` is its ``group_span_ms``.
+    ``unsubscribed`` are its ``unsubscribed_topics``. ``unattended``: it lacks a reader, since ``unattended_since_ms``,
+    when it became Empty, or the last consumer with ``assign()`` committed. ``span_ms`` is its ``group_span_ms``.
     """
 
     def __init__(
@@ -150,12 +156,12 @@ class _OfGroup:
         *,
         unsubscribed: Collection[str],
         unattended: bool,
-        unread_since_ms: int | None,
+        unattended_since_ms: int | None,
         span_ms: Callable[[], int | None],
     ) -> None:
         self._name = name
         self._isolation, self._now_ms = evidence.isolation, evidence.now_ms
-        self._unread_since_ms = unread_since_ms
+        self._unattended_since_ms = unattended_since_ms
         self._no_commits = evidence.unknown.get(EvidenceSource.COMMITS)
         self._rules = rules
         self._unsubscribed = unsubscribed
@@ -206,7 +212,9 @@ class _OfGroup:
         else:
             status_result = self._status(lag, known, arrivals, first_ms)
             status = status_result.status
-            if status in (LagStatus.STALL, LagStatus.STOP) and last_stable is not None and last_stable <= first:
+            # Who has committed above the last stable offset reads all records: it does not wait.
+            waits = last_stable is not None and commit.offset <= last_stable <= first
+            if waits and status in (LagStatus.STALL, LagStatus.STOP):
                 status_result = StatusResult(None, why=WAITS)
                 rates, spans = arrivals.unknown[-1], arrivals.unknown
             else:
@@ -244,9 +252,8 @@ class _OfGroup:
             found = evaluate_status(CommitReading(lag, (), ends, now_ms), rules)
             return found if found.status is not None else StatusResult(None, why=self._no_commits)
         if self._unattended:
-            return no_reader(
-                CommitReading(lag, commits, ends, now_ms, first_ms, known.read_since_ms), self._unread_since_ms, rules
-            )
+            seen = CommitReading(lag, commits, ends, now_ms, first_ms, known.read_since_ms)
+            return no_reader(seen, self._unattended_since_ms, rules)
         reading = CommitReading(
             lag=lag,
             commits=commits,

@@ -314,7 +314,24 @@ def test_a_reader_with_assign_is_missed_since_its_last_commit() -> None:
     assert total.status_result.since_ms == NOW - 10 * MINUTE
 
 
-@pytest.mark.parametrize(("last_stable", "status"), [(10_000_000, None), (10_000_001, LagStatus.STOP)])
+def test_an_old_commit_says_nothing_of_how_often_a_reader_with_assign_commits() -> None:
+    """The doctor adds the commit of a partition that is older than the log that it read."""
+    read = Part(0, 90_000, 100, commits=tuple(at(n * 6 * MINUTE, 10_000_001 - n) for n in (3, 2)))
+    quiet = Part(1, 900, 0, commits=(at(50 * HOUR, 10_000_000),))
+
+    total = measure_lag(
+        group([read, quiet], state="Empty"),
+        evidence([read, quiet], state_since_ms=NOW - 2 * HOUR),
+    ).total
+
+    assert total.status is LagStatus.NO_READER
+
+
+@pytest.mark.parametrize(
+    ("last_stable", "status"),
+    # With a commit above it the group reads all records, and does not wait.
+    [(10_000_000, None), (10_000_001, LagStatus.STOP), (9_999_999, LagStatus.STOP)],
+)
 def test_who_waits_for_an_open_transaction_is_not_stuck(last_stable: int, status: LagStatus | None) -> None:
     part = Part(0, 900, 49, last_ago=10 * MINUTE, age=10 * MINUTE, last_stable=last_stable)
 

@@ -159,6 +159,15 @@ CASES = (
         "at enrich-0",
     ),
     Case("skewed-lag", "others are behind too", lagging(7900, 1580, 420, 420, 420, 420), None),
+    Case(
+        "skewed-lag",
+        "a small rewind among lags that their commits explain",
+        replace(
+            lagging(2000, *[30_000] * 5),
+            commits={**dict.fromkeys(KEYS, commits(*range(900, 1001))), KEYS[0]: commits(1500, 1000)},
+        ),
+        None,
+    ),
     Case("skewed-lag", "little", lagging(999, 0, 0, 0, 0, 0), None),
     Case("skewed-lag", "two partitions", lagging(9000, 0), None),
     Case("skewed-lag", "nobody reads", one(partition(0, end=99_000), EMPTY), None),
@@ -224,7 +233,8 @@ CASES = (
     Case("no-reader", "all is read", EMPTY, None),
     Case("no-reader", "it has members", standing(38 * M), None),
     Case("no-reader", "assign()", unread(20 * M, by_consumer_ago=M), None),
-    Case("no-reader", "assign() has stopped", unread(20 * M, by_consumer_ago=6 * M), CRITICAL, "no member for 20m"),
+    Case("no-reader", "assign() has stopped", unread(20 * M, by_consumer_ago=6 * M), WARNING, "no reader for 6m"),
+    Case("no-reader", "... long ago", unread(40 * M, by_consumer_ago=20 * M), CRITICAL, "no reader for 20m"),
     Case("no-reader", "unknown whether any arrive", unread(20 * M, records=None), CRITICAL, "no member for 20m"),
     Case("no-reader", "unknown, few", unread(20 * M, records=None, lag=99), PARTLY, "how many records arrive"),
     Case(
@@ -332,6 +342,12 @@ CASES = (
     ),
     Case("stalled-commits", "it is old", standing(38 * M, unread=True, unread_since_ms=NOW - D), CRITICAL, "for 38m"),
     Case("stalled-commits", "at the last stable offset", standing(38 * M, stable=1000), None),
+    Case(
+        "stalled-commits",
+        "a mark lies between it and the last stable offset",
+        standing(38 * M, stable=1001, unread=True, unread_offset=1001, unread_since_ms=NOW - H),
+        None,
+    ),
     Case("stalled-commits", "nobody reads", replace(standing(38 * M), group=EMPTY.group), None),
     Case(
         "stalled-commits",
