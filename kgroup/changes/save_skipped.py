@@ -9,14 +9,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kgroup.groups.catchup.risks import RETENTION
 from kgroup.model.json_lines import json_line
 from kgroup.model.records import ConsumerRecord, Headers, OffsetRange, merged
 from kgroup.settings.clients import librdkafka_config
 from kgroup.support.atomic_file import AtomicFile
 from kgroup.support.clock import utc_ms
 from kgroup.support.durations import format_duration
-from kgroup.support.errors import KgroupError, Refused, UsageError
+from kgroup.support.errors import RETENTION, KgroupError, Refused, UsageError
 from kgroup.support.quoting import json_safe
 from kgroup.support.units import plural
 

@@ -19,8 +19,6 @@ from kgroup.support.errors import MOVED_SINCE, ExitCode, KgroupError, NotFound, 
 from kgroup.support.hint import Hint
 from kgroup.support.units import plural, some_of
 
-"""What is read to learn the types of groups."""
-
 _NAMED = 5
 
 

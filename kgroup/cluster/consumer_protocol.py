@@ -57,7 +57,7 @@ def decode_subscription(data: bytes, protocol_type: str = CONSUMER_PROTOCOL_TYPE
 def decode_assignment(data: bytes, protocol_type: str = CONSUMER_PROTOCOL_TYPE) -> ConsumerAssignment | None:
     """Decode a member's assignment; None under the same conditions as ``decode_subscription``. Never raises.
 
-    A member without partitions has an ConsumerAssignment with empty ``partitions``, not None.
+    A member without partitions has a ConsumerAssignment with empty ``partitions``, not None.
     """
     if not data or protocol_type != CONSUMER_PROTOCOL_TYPE:
         return None

@@ -72,7 +72,7 @@ class LagOptions:
             "--sort",
             metavar="status|lag|time|trend|name",
             rich_help_panel=WHAT,
-            help="Order of the rows (default: status). More than 250 groups in json or csv: in parts, each in order.",
+            help="Order of the rows (default: status). Of more than 250 groups only pages are sorted as a whole.",
         ),
     ] = SortBy.STATUS
     top: Annotated[
@@ -266,9 +266,10 @@ class _LagMeasurement:
         page, unread, notes, nothing = LagPage(view), _UnreadLogs(), set[str](), True
         for _, snapshot in parts:
             groups = self._measure_part(run, cluster, snapshot, ask, unread)
-            for note in [note for note in snapshot.notes if note not in notes]:
-                notes.add(note)
-                run.reporter.note(note)
+            for note in snapshot.notes:
+                if note not in notes:
+                    notes.add(note)
+                    run.reporter.note(note)
             nothing = nothing and not groups and not snapshot.errors
             page.add(groups, snapshot.errors, whole=documents or run.format is Format.PROMETHEUS)
             if by_part:

@@ -37,7 +37,10 @@ COMMIT_DISTANCE = Threshold("time between two commits that count", 1_000, "ms", 
 FEW_COMMITS = Threshold("commits that show a pattern", 3, "", "two are one pause, which may be chance")
 LEAST_SILENCE = Threshold("time at one offset that is too short to judge", 30_000, "ms", "a usual commit interval")
 LONE_COMMIT = Threshold(
-    "time at one offset after few commits", 300_000, "ms", "the default max.poll.interval.ms: a slow batch is done"
+    "time at one offset after few commits",
+    300_000,
+    "ms",
+    "the default max.poll.interval.ms: a slow batch is done",
 )
 SERIES_PAUSE = Threshold("pause that ends a series of commits", 10_000, "ms", "twice the default auto-commit interval")
 REWIND_SHOWN = Threshold("time for which a rewind is shown", 600_000, "ms", "after it the lag itself shows it")

@@ -84,6 +84,13 @@ MOVED_SINCE = refusal_code(
     "Read the offsets again. For undo, --accept passes it. After deleted commits: catchup cancel --abandon.",
 )
 NO_PYSPARK = refusal_code("no-pyspark", "catchup", "PySpark is not installed.", "Run the command in the hint.")
+RETENTION = refusal_code(
+    "retention",
+    "reset --save-skipped, catchup start",
+    "The topic of --save-skipped would delete a record at once, or retention deletes records of the gap before the "
+    "replay could read them.",
+    "Use another topic or a file. For a gap, raise retention.ms of its topic until the replay is done.",
+)
 SUPERSEDED = refusal_code(
     "superseded",
     "catchup",

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from kgroup.catchup.spark.job import TaskEnvelope, TaskRunner
     from kgroup.catchup.spark.progress import ProgressTotals
     from kgroup.catchup.spark.session import DriverSession
+
 NO_SINK = refusal_code(
     "no-sink",
     "catchup",

@@ -14,16 +14,8 @@ from kgroup.groups.catchup.model import UNTIL, GapRange
 from kgroup.model.kafka_tools import acl_hint
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration
-from kgroup.support.errors import refusal_code
+from kgroup.support.errors import RETENTION
 from kgroup.support.units import human_count, percent, plural
-
-RETENTION = refusal_code(
-    "retention",
-    "reset --save-skipped, catchup start",
-    "The topic of --save-skipped would delete a record at once, or retention deletes records of the gap before the "
-    "replay could read them.",
-    "Use another topic or a file. For a gap, raise retention.ms of its topic until the replay is done.",
-)
 
 _SAFETY = 2.0
 """The replay time is an estimate: warn if less than twice that time is left."""

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kgroup.groups.change_plan import committed
-from kgroup.groups.migration.check import CheckStatus, MigrationCheck, MigrationPath, Readiness, ReadinessResult
+from kgroup.groups.migration.check import (
+    BLOCKED,
+    CheckStatus,
+    MigrationCheck,
+    MigrationPath,
+    Readiness,
+    ReadinessResult,
+)
 from kgroup.groups.migration.documents import migrated_group
 from kgroup.groups.migration.migrated import MigrationResult
 from kgroup.groups.migration.readiness import ReadinessSummary, offline_check
@@ -29,7 +36,7 @@ HEADER = (
     "read_back_count", "error_code", "error_message",
 )  # fmt: skip
 
-LISTED = frozenset({"blocked", NOT_EMPTY})
+LISTED = frozenset({BLOCKED, NOT_EMPTY})
 """The refusals that the table of several groups already shows."""
 
 _STYLES: dict[str, Style] = {
