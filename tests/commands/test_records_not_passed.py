@@ -28,9 +28,9 @@ Name = Callable[[str], str]
 @pytest.mark.parametrize(
     ("protocol", "end"),
     [
-        ("classic", Member.kill),
+        ("classic", Member.close),
         ("consumer", Member.close),
-        pytest.param("classic", Member.close, marks=pytest.mark.soak),
+        pytest.param("classic", Member.kill, marks=pytest.mark.soak),
         pytest.param("consumer", Member.kill, marks=pytest.mark.soak),
     ],
 )

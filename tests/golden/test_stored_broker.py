@@ -16,6 +16,7 @@ from tests.helpers.stored_cluster import copy_of
 Name = Callable[[str], str]
 
 
+@pytest.mark.soak  # a broker and a member that it learns of
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_copy_answers_as_its_original(
     world: KafkaWorld, members: Members, name: Name, bystander: str, protocol: str, monkeypatch: pytest.MonkeyPatch

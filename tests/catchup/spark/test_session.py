@@ -89,6 +89,7 @@ def test_a_writers_secrets_are_in_no_line_of_the_log() -> None:
     assert not [line for line in (*said, *caught.value.details, *session.log()) if "hunter2" in line]
 
 
+@pytest.mark.soak  # Spark's own patience with it
 def test_what_answers_and_is_no_master_is_given_up_in_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         settings = SparkSettings(f"spark://127.0.0.1:{server.getsockname()[1]}")

@@ -117,5 +117,5 @@ def _open_records(bootstrap: str, topic: str, partition: int) -> int:
 
 
 def _spec(plan: Replay, target: str, number: int) -> TaskSpec:
-    rate, bounds = RateLimit(records_per_s=1200), TransactionBounds(records=900)
+    rate, bounds = RateLimit(records_per_s=600), TransactionBounds(records=900)
     return plan.spec("topic", {"topic": target}, number, rate=rate, bounds=bounds)
