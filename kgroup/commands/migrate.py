@@ -20,8 +20,8 @@ from kgroup.cluster.writes import ChangingCluster
 from kgroup.commands.make_change import make_change
 from kgroup.groups.change_result import Result
 from kgroup.groups.migration.check import BLOCKED, MigrationPath, Readiness, ReadinessResult
-from kgroup.groups.migration.client_config.document import config_document
 from kgroup.groups.migration.clients import minimum_versions
+from kgroup.groups.migration.config_document import config_document
 from kgroup.groups.migration.documents import migrated_group
 from kgroup.groups.migration.evidence import MigrationRequest
 from kgroup.groups.migration.migrated import MigrationResult, migration_result

@@ -457,7 +457,7 @@ class Ledger:
 
 class _ReadOnce:
     """The records of plans that are pruned. Each read adds what was written since the one before: of a ledger with
-    millions of chunks a prune needs the keys, not the values.
+    millions of chunks a prune needs the keys, and the values only while a plan may be open.
     """
 
     def __init__(self, reader: CommittedReader, reading: threading.Lock, plan_ids: Sequence[str]) -> None:
@@ -487,7 +487,7 @@ class _ReadOnce:
 
 
 def _runs(plan_ids: Iterable[str], items: Iterable[Item]) -> dict[str, tuple[Item, ...]]:
-    """The epochs and deliveries among these records, by plan; uncommitted ones count, so nobody waits for them."""
+    """The epochs and deliveries among these records, by plan; uncommitted ones count, so there is no wait for them."""
     keys = {
         RecordKey(plan_id, kind).encode(): plan_id
         for plan_id in plan_ids

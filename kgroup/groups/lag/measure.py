@@ -95,8 +95,8 @@ def measure_lag(group: Group, evidence: LagEvidence, rules: StatusRules = DEFAUL
 
 def _commits_read(known: PartitionEvidence) -> Sequence[LoggedCommit]:
     """The commits of the time that was read; the doctor adds the present one, however old, where none is in it."""
-    since_ms = known.read_since_ms
-    return known.commits if since_ms is None else [each for each in known.commits if each.timestamp_ms >= since_ms]
+    commits, since_ms = known.commits, known.read_since_ms
+    return () if commits and since_ms is not None and commits[-1].timestamp_ms < since_ms else commits
 
 
 def _last_by_consumer(known: Sequence[PartitionEvidence]) -> int | None:

@@ -9,7 +9,7 @@ import msgspec
 
 from kgroup.groups.change_plan import committed
 from kgroup.groups.migration.check import CheckStatus, MigrationCheck, MigrationPath
-from kgroup.groups.migration.client_config.document import ClientConfigDocument
+from kgroup.groups.migration.config_document import ClientConfigDocument
 from kgroup.groups.migration.migrated import MigrationResult
 from kgroup.support.instants import rfc3339
 from kgroup.support.json_types import Count, EpochMs, Instant

@@ -9,7 +9,7 @@ import msgspec
 from kgroup.groups.change_plan import ChangeRow
 from kgroup.groups.change_result import COMMITS_MISSING, NOT_VERIFIED, UNKNOWN, Result
 from kgroup.groups.migration.check import MigrationCheck, MigrationPath, Readiness, ReadinessResult
-from kgroup.groups.migration.client_config.document import ClientConfigDocument
+from kgroup.groups.migration.config_document import ClientConfigDocument
 from kgroup.groups.migration.evidence import MigrationEvidence
 from kgroup.model.groups import RowError
 

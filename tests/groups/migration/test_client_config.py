@@ -12,8 +12,8 @@ from confluent_kafka import Consumer, KafkaException
 from kgroup.changes.client_config_file import read_config, write_changes
 from kgroup.groups.migration.client_config import ConfigPlan, plan_config
 from kgroup.groups.migration.client_config.decide import masked
-from kgroup.groups.migration.client_config.document import config_document
 from kgroup.groups.migration.client_config.notes import MINIMUM
+from kgroup.groups.migration.config_document import config_document
 from kgroup.model.blocks import Text
 from kgroup.output.pages.migrate import config_blocks
 from kgroup.settings.java_properties import parse_properties
