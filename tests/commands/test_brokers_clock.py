@@ -67,9 +67,9 @@ def test_a_time_that_is_typed(kgroup: CommandLine, world: KafkaWorld, group: str
     assert "[not-found]" in kgroup("undo", group, "--as-of", "50m", exit_code=5).stderr
     assert "3" in kgroup("export", group, "--as-of", "20m").stdout
     kgroup("export", group, "--as-of", "50m", exit_code=5)
-    for since, commits in (("20m", 0), ("50m", 1)):
+    for since, jumps in (("20m", 0), ("50m", 1)):
         (row,) = kgroup("history", group, "--since", since, "--commits", "-o", "json").data
-        assert len(row["commits"]["partitions"]) == commits
+        assert len(row["commits"]["jumps"]) == jumps
     assert kgroup("list", group, "--idle-for", "39m", "-o", "name").stdout.split() == [group]
     (row,) = kgroup("delete", group, "--idle-for", "39m", "-o", "json").data
     assert (row["group"], row["last_activity_at"] is not None) == (group, True)

@@ -237,7 +237,7 @@ def test_deleted_and_made_anew_a_reset_and_who_is_not_there(
     assert f"-> kgroup history {group} --commits" in page
     assert (jump["author"], jump["author_name"]) == ("kgroup", change)
     assert [moved["new_offset"] for moved in jump["partitions"]] == [3]
-    assert {course["partition"] for course in found["commits"]["partitions"]} == {0}
+    assert {moved["partition"] for one in found["commits"]["jumps"] for moved in one["partitions"]} == {0}
     assert kgroup("history", group, "--commits", "-o", "csv").rows[-1]["author"] == "kgroup"
     world.commit(group, {(topic, 0): 2})
     assert kgroup("history", group, "--commits", "-o", "csv").rows[-1]["author"] == "admin"

@@ -6,7 +6,7 @@ from collections.abc import Container
 from typing import Any
 
 from kgroup.groups.history.model import HistoryStep, HistoryTotals, PresentMember, Signature
-from kgroup.groups.history.offset_jumps import SLICES, CommitReport, CommitTrend, OffsetJump, undo_jump
+from kgroup.groups.history.offset_jumps import CommitReport, OffsetJump, undo_jump
 from kgroup.model.group_log import Partitions, ScannedRange
 from kgroup.support.instants import rfc3339
 
@@ -101,12 +101,10 @@ def signature_document(one: Signature) -> dict[str, Any]:
     }
 
 
-def commits_document(group: str, commits: CommitReport, span_ms: int, closed: Container[str]) -> dict[str, Any]:
-    """The committed offsets over time; ``span_ms`` is the length of the span, ``closed`` are finished catch-ups."""
+def commits_document(group: str, commits: CommitReport, closed: Container[str]) -> dict[str, Any]:
+    """The jumps of committed offsets; ``closed`` are finished catch-ups."""
     return {
         "jumps": [_jump(group, jump, closed) for jump in commits.jumps],
-        "partitions": [_trend(trend) for trend in commits.trends],
-        "slice_ms": round(max(0, span_ms) / SLICES),
         "aborted_count": commits.aborted,
         "open_count": commits.open,
     }
@@ -129,23 +127,6 @@ def _jump(group: str, jump: OffsetJump, closed: Container[str]) -> dict[str, Any
             for topic, partition, old, new in jump.changes
         ],
         "command": undo_jump(group, jump, closed),
-    }
-
-
-def _trend(trend: CommitTrend) -> dict[str, Any]:
-    return {
-        "topic": trend.topic,
-        "partition": trend.partition,
-        "commit_count": trend.commits,
-        "first_commit_at": rfc3339(trend.first_ms),
-        "last_commit_at": rfc3339(trend.last_ms),
-        "first_offset": trend.first,
-        "last_offset": trend.last,
-        "out_per_s": trend.rate,
-        "slices_out_per_s": list(trend.rates),
-        "rewind_count": trend.back,
-        "jump_forward_count": trend.forward,
-        "same_offset_count": trend.repeated,
     }
 
 

@@ -1,4 +1,4 @@
-"""The commits of a group over time: rates, jumps back and forward, their authors, the nearest rebalance. Pure.
+"""The jumps of a group's committed offsets: back and forward, their authors, the nearest rebalance. Pure.
 
 A commit record does not name its author. While the group has members, the commit is attributed to the owner of the
 partition. That is nearly a proof: the coordinator refuses plain commits of clients that are not members. A plain
@@ -8,7 +8,7 @@ commit to an Empty group is an administrative reset, or a consumer with ``assign
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import pairwise
 
@@ -22,7 +22,6 @@ from kgroup.model.group_log import CommitWritten, TransactionEnd
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.hint import Hint
 
-SLICES = 12
 _ONE_REQUEST_MS = 1_000
 _AGAIN_AND_AGAIN = 3
 _TIMES_FASTER = 10
@@ -98,33 +97,10 @@ def undo_jump(group: str, jump: OffsetJump, closed: Container[str] = frozenset()
     return Hint("{}", ("catchup", "cancel", jump.who))
 
 
-class CommitTrend(msgspec.Struct, frozen=True):
-    """The commits of one partition within the span that was asked for.
-
-    ``rate`` is in records per second without jumps, None below two commits. ``rates`` has one rate for each of
-    SLICES equal parts of the span, None if a part has no known progress. ``repeated`` is how many of the newest
-    commits in a row have the same offset; 1 means no repetition.
-    """
-
-    topic: str
-    partition: int
-    commits: int
-    first_ms: int
-    last_ms: int
-    first: int | None
-    last: int | None
-    rate: float | None
-    rates: tuple[float | None, ...]
-    back: int
-    forward: int
-    repeated: int
-
-
 class CommitReport(msgspec.Struct, frozen=True):
-    """Jumps and trends of a group; ``aborted`` and ``open`` count commits of aborted and of open transactions."""
+    """Jumps of a group; ``aborted`` and ``open`` count commits of aborted and of open transactions."""
 
     jumps: tuple[OffsetJump, ...]
-    trends: tuple[CommitTrend, ...]
     aborted: int
     open: int
 
@@ -164,16 +140,12 @@ def commits_of(
     for one in counted:
         by_partition.setdefault(TopicPartition(one.commit.topic, one.commit.partition), []).append(one)
     jumps: list[_UnusualCommit] = []
-    trends = []
     for _, of_partition in sorted(by_partition.items()):
-        unusual = {jump.commit.log_offset: jump for jump in _unusual_commits(of_partition, context)}
-        jumps += [jump for jump in unusual.values() if since_ms <= jump.commit.at_ms <= until_ms]
-        if (trend := _trend(of_partition, unusual, since_ms, until_ms)) is not None:
-            trends.append(trend)
+        unusual = _unusual_commits(of_partition, context)
+        jumps += [jump for jump in unusual if since_ms <= jump.commit.at_ms <= until_ms]
     inside = [one.commit.ending for one in commits if since_ms <= one.commit.at_ms <= until_ms]
     return CommitReport(
         tuple(_join_requests(jumps, context, first_offset)),
-        tuple(trends),
         inside.count(TransactionEnd.ABORTED),
         inside.count(TransactionEnd.OPEN),
     )
@@ -290,54 +262,6 @@ def _is_leap(records: int, elapsed_ms: int, limit: tuple[float, float]) -> bool:
     rate = records / max(1, elapsed_ms)
     fastest, second = limit
     return records >= _SMALLEST_JUMP and rate >= fastest and rate > _TIMES_FASTER * second
-
-
-def _trend(
-    commits: Sequence[OwnedCommit], unusual: Mapping[int, _UnusualCommit], since_ms: int, until_ms: int
-) -> CommitTrend | None:
-    inside = [one.commit for one in commits if since_ms <= one.commit.at_ms <= until_ms]
-    if not inside:
-        return None
-    width_ms = max(1.0, (until_ms - since_ms) / SLICES)
-    progress = [0] * SLICES
-    known = [False] * SLICES
-    total = elapsed_ms = 0
-    before: CommitWritten | None = None
-    for commit in (one.commit for one in commits if one.commit.at_ms <= until_ms):
-        if before is not None and before.offset is not None and commit.offset is not None and commit.at_ms >= since_ms:
-            index = min(SLICES - 1, int((commit.at_ms - since_ms) / width_ms))
-            known[index] = True
-            if commit.log_offset not in unusual:
-                progress[index] += commit.offset - before.offset
-                if before.at_ms >= since_ms:
-                    total += commit.offset - before.offset
-                    elapsed_ms += max(0, commit.at_ms - before.at_ms)
-        before = commit
-    moves = [unusual[commit.log_offset].move for commit in inside if commit.log_offset in unusual]
-    offsets = [commit.offset for commit in inside]
-    return CommitTrend(
-        inside[0].topic,
-        inside[0].partition,
-        len(inside),
-        inside[0].at_ms,
-        inside[-1].at_ms,
-        offsets[0],
-        offsets[-1],
-        total * 1000 / elapsed_ms if elapsed_ms > 0 else None,
-        tuple(amount * 1000 / width_ms if is_known else None for amount, is_known in zip(progress, known, strict=True)),
-        moves.count(CommitMove.BACK),
-        moves.count(CommitMove.FORWARD),
-        _repeated(offsets),
-    )
-
-
-def _repeated(offsets: Sequence[int | None]) -> int:
-    count = 0
-    for offset in reversed(offsets):
-        if offset != offsets[-1]:
-            break
-        count += 1
-    return count
 
 
 def _join_requests(

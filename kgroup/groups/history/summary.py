@@ -37,7 +37,7 @@ class HistoryQuery(msgspec.Struct, frozen=True):
     """The wanted part of a history: from ``since_ms`` until ``until_ms``, as of ``now_ms``; all in ms since 1970.
 
     ``session_ms`` is the session timeout of consumer members (group or broker config), None if unknown. ``commits``
-    adds offsets over time for the partitions that ``includes(topic, partition)`` accepts. Without ``jumps`` and
+    adds the jumps of the partitions that ``includes(topic, partition)`` accepts. Without ``jumps`` and
     ``commits`` only crash loops examine commits, for a reader of rebalances. ``mark`` returns the text of kgroup's own
     mark in a commit's metadata, None if it has none; ``own`` are kgroup's changes in the journal, ``closed`` the
     catch-ups that are known to be finished. ``state`` is the
@@ -63,7 +63,7 @@ class GroupHistory(msgspec.Struct, frozen=True):
 
     ``steps`` are those of the span, oldest first. ``before`` is the step that was current at its start, None if it is
     not in the log. ``over`` is whether the rebalances have ended, None if there were none. ``jumps`` are those of
-    committed offsets, none if not asked for. ``commits`` has them with the trends; None if not asked for.
+    committed offsets, none if not asked for. ``commits`` has them with what was left out; None if not asked for.
     ``unreadable`` counts records of the group that could not be decoded. ``suspects`` are crash loops if their records
     were unread all the time; ``crash_loops`` are those for which ``confirmed`` was called.
     """
@@ -128,7 +128,7 @@ class GroupHistory(msgspec.Struct, frozen=True):
             "steps": [documents.step_document(step) for step in self.steps],
             "commits": None
             if self.commits is None
-            else documents.commits_document(self.group, self.commits, query.until_ms - query.since_ms, query.closed),
+            else documents.commits_document(self.group, self.commits, query.closed),
             "scan": {
                 "complete": self.whole,
                 **documents.scan_document(self.reach),

@@ -1,4 +1,4 @@
-"""Offsets over time in a history: each jump, who made it, the rebalance near it; and the rate of each partition."""
+"""The jumps of committed offsets in a history: each jump, who made it, and the rebalance near it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from kgroup.groups.history.offset_jumps import (
     CommitAuthor,
     CommitMove,
     CommitReport,
-    CommitTrend,
     OffsetJump,
     undo_jump,
 )
@@ -46,21 +45,10 @@ _JUMP_COLUMNS = (
     Column("JUMP"),
     Column("NEAR", drop=1),
 )
-_TREND_COLUMNS = (
-    Column("PARTITION", fold=True),
-    Column("COMMITS", right=True),
-    Column("FIRST", right=True, drop=3),
-    Column("LAST", right=True),
-    Column("RATE", right=True),
-    Column("RATES", drop=1),
-    Column("REWOUND", right=True),
-    Column("FORWARD", right=True),
-    Column("SAME", right=True, drop=2),
-)
 
 
 def commits_blocks(history: GroupHistory, commits: CommitReport, verbose: bool) -> Iterator[Block]:
-    """Jumps, resets and deletions, then each partition with its rate."""
+    """Jumps, resets and deletions, and the command that undoes each."""
     rows = _rows(commits.jumps)
     shown = rows if verbose else rows[-_ROWS:]
     if shown:
@@ -70,15 +58,6 @@ def commits_blocks(history: GroupHistory, commits: CommitReport, verbose: bool) 
         yield from _commands(history, shown if verbose else shown[-_COMMANDS:])
     else:
         yield Text(("No offset jumped, and none was reset or deleted.",))
-    ranked = sorted(commits.trends, key=lambda trend: (-(trend.back + trend.forward), trend.topic, trend.partition))
-    trends = ranked if verbose else ranked[:_ROWS]
-    if trends:
-        yield BlankLine()
-        yield Table(_TREND_COLUMNS, [_trend_row(trend) for trend in trends])
-        slice_s = (history.span.until_ms - history.span.since_ms) / 1000 / max(1, len(trends[0].rates))
-        yield Text((f"RATES = slices of {format_duration(slice_s)}; 9 is the highest of the row; . means no commits",))
-    if len(trends) < len(ranked):
-        yield Text((f"{len(ranked) - len(trends)} more partitions: --verbose",))
     if commits.aborted or commits.open:
         yield Text((f"left out: {commits.aborted} commits of aborted transactions, {commits.open} of open ones",))
 
@@ -207,28 +186,6 @@ def context_text(jump: OffsetJump, now_ms: int) -> str:
         word = "before" if jump.rebalance_distance_ms < 0 else "after"
         return f"{duration(abs(jump.rebalance_distance_ms))} {word} a rebalance (now {jump.step})"
     return "unknown" if jump.step is None else f"generation {jump.step}"
-
-
-def _trend_row(trend: CommitTrend) -> tuple[Cell, ...]:
-    return (
-        f"{trend.topic}:{trend.partition}",
-        trend.commits,
-        trend.first,
-        trend.last,
-        None if trend.rate is None else f"{human_count(round(trend.rate))}/s",
-        _digits(trend.rates),
-        trend.back,
-        trend.forward,
-        trend.repeated if trend.repeated > 1 else "",
-    )
-
-
-def _digits(rates: Sequence[float | None]) -> str:
-    highest = max((rate for rate in rates if rate is not None), default=0.0)
-    return "".join(
-        "." if rate is None else str(min(9, max(0, round(9 * rate / highest)))) if highest > 0 else "0"
-        for rate in rates
-    )
 
 
 def duration(milliseconds: int | None) -> str:

@@ -1,4 +1,4 @@
-"""Offsets over time: rates, jumps back and forward, who made them, and beside which rebalance."""
+"""Offsets over time: jumps back and forward, who made them, and beside which rebalance."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 from msgspec.structs import replace
 
 from kgroup.groups.history.offset_jumps import (
-    SLICES,
     CommitAuthor,
     CommitMove,
     CommitReport,
@@ -48,12 +47,6 @@ def test_ordinary_progress() -> None:
     found = commits_of(log, until=120)
 
     assert found.jumps == ()
-    assert [(c.partition, c.commits, c.rate, c.first, c.last) for c in found.trends] == [
-        (0, 11, 100.0, 0, 10_000),
-        (2, 11, 100.0, 0, 10_000),
-    ]
-    assert found.trends[0].rates == (None, *[100.0] * 10, None)
-    assert len(found.trends[0].rates) == SLICES
 
 
 def test_back_by_the_new_owner_beside_the_rebalance() -> None:
@@ -103,7 +96,6 @@ def test_somebody_who_is_no_member_commits_again_and_again() -> None:
     found = commits_of(log)
 
     assert [(jump.move, jump.by) for jump in found.jumps] == [(CommitMove.BACK, CommitAuthor.OUTSIDER)]
-    assert found.trends[0].back == 1
 
 
 def test_kgroups_own_commits_are_named() -> None:
@@ -178,30 +170,21 @@ def test_a_consumer_with_assign_in_a_group_without_members_makes_no_jumps() -> N
     assert commits_of(log, state="Empty").jumps == ()
 
 
-def test_the_same_offset_again_and_again() -> None:
-    log = Log().generation(5, A).at(1).commit(0, 7)
-    for second in range(2, 7):
-        log.at(second).commit(0, 9)
-
-    assert commits_of(log).trends[0].repeated == 5
-
-
 def test_commits_before_the_span_are_only_what_it_is_compared_with() -> None:
     log = Log().generation(5, A).at(1).commit(0, 700).at(100).commit(0, 500)
 
     found = commits_of(log, since=50)
 
     assert [jump.moved for jump in found.jumps] == [-200]
-    assert [(course.commits, course.first, course.rate) for course in found.trends] == [(1, 500, None)]
 
 
 def test_only_chosen_partitions() -> None:
-    log = Log().generation(5, A, B).commits((0, 2), 0, 100, every=10)
+    log = Log().generation(5, A, B).commits((0, 2), 0, 100, every=10, pace=1000).at(110).commit(0, 3).commit(2, 4)
 
     found = log.history(commits=True, includes=lambda topic, partition: partition == 2).commits
 
     assert found is not None
-    assert [course.partition for course in found.trends] == [2]
+    assert [change[:2] for jump in found.jumps for change in jump.changes] == [("orders", 2)]
 
 
 AT_MS = 1_795_228_032_250  # 2026-11-21T02:27:12.250Z

@@ -255,7 +255,6 @@ def test_offsets_over_time() -> None:
         "  2026-11-21T03:07:12Z  admin (no member): +2000 reset of 4 partitions, Empty since 03:06:40Z",
         f"    {command}",
     ]
-    assert any(line.startswith("orders:0") and "100/s" in line for line in lines)
     assert max(map(len, lines)) <= 80
     header, rows = records([history]).header, list(records([history]).rows)
     assert dict(zip(header, rows[0], strict=True)) == {
