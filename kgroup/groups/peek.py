@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
-from typing import Any
+from typing import Annotated
 
 import msgspec
 
@@ -13,10 +13,11 @@ from kgroup.groups.lag.evidence import Isolation
 from kgroup.groups.reset_targets import NO_COMMIT, TopicChoice, parse_topics
 from kgroup.groups.stuck_record import StuckRecord
 from kgroup.model.groups import LogRange, Partition, RowError
-from kgroup.model.json_lines import ValueFormat, json_line, record_document, writable_format
+from kgroup.model.json_lines import RecordDocument, ValueFormat, json_line, record_document, writable_format
 from kgroup.model.records import ConsumerRecord
 from kgroup.model.topic_partition import PartitionValue, TopicPartition
 from kgroup.support.errors import ExitCode, UsageError
+from kgroup.support.json_types import Count, Offset
 
 MOST_PARTITIONS = 20
 """Without ``--topic`` so many partitions of a group are read at most."""
@@ -130,6 +131,23 @@ class ReadWindow(msgspec.Struct, frozen=True):
     stopped_reason: ReadLimit | None = None
 
 
+class PeekedPartitionDocument(msgspec.Struct, frozen=True):
+    """A partition's records in JSON."""
+
+    group: Annotated[str | None, "The group; null with --topic alone."]
+    topic: Annotated[str, "The topic."]
+    partition: Annotated[Count, "The partition."]
+    committed: Annotated[Offset | None, "The committed offset."]
+    offset: Annotated[Offset, "The offset that is read from."]
+    log_start: Annotated[Offset, "The log start offset."]
+    log_end: Annotated[Offset, "The log end offset."]
+    last_stable_offset: Annotated[Offset | None, "The last stable offset; null if not read."]
+    lag_status: Annotated[str | None, "lag status or null", "Burrow's status of the partition."]
+    records: Annotated[tuple[RecordDocument, ...], "The records."]
+    empty_offsets: Annotated[tuple[LogRange, ...], "Offsets without a record (compacted, aborted, markers)."]
+    stopped_reason: Annotated[ReadLimit | None, "Why the read ended early."]
+
+
 class PeekedPartition(msgspec.Struct, frozen=True):
     """A partition's records at and around an offset."""
 
@@ -165,22 +183,22 @@ class PeekedPartition(msgspec.Struct, frozen=True):
         """The offsets of values that are shown as text although JSON was requested."""
         return tuple(r.offset for r in self.records if writable_format(r, self.form) is not self.form)
 
-    def document(self) -> dict[str, Any]:
-        target = self.target
-        return {
-            "group": target.group,
-            "topic": target.topic,
-            "partition": target.partition,
-            "committed": target.committed,
-            "offset": self.window.offset,
-            "log_start": self.log.start,
-            "log_end": self.log.end,
-            "last_stable_offset": self.log.last_stable,
-            "lag_status": target.status.partition(" ")[0].lower() if target.status else None,
-            "records": [record_document(r, writable_format(r, self.form)) for r in self.records],
-            "empty_offsets": [{"start": each.start, "end": each.end} for each in self.empty_offsets],
-            "stopped_reason": self.window.stopped_reason,
-        }
+    def document(self) -> PeekedPartitionDocument:
+        target, log, window = self.target, self.log, self.window
+        return PeekedPartitionDocument(
+            group=target.group,
+            topic=target.topic,
+            partition=target.partition,
+            committed=target.committed,
+            offset=window.offset,
+            log_start=log.start,
+            log_end=log.end,
+            last_stable_offset=log.last_stable,
+            lag_status=target.status.partition(" ")[0].lower() if target.status else None,
+            records=tuple(record_document(r, writable_format(r, self.form)) for r in self.records),
+            empty_offsets=self.empty_offsets,
+            stopped_reason=window.stopped_reason,
+        )
 
 
 def select_partitions(

@@ -15,7 +15,7 @@ import msgspec
 from kgroup.model.commit import Commit
 from kgroup.model.topic_partition import PartitionValue, TopicPartition, partition_names
 from kgroup.support.errors import ExitCode, KgroupError
-from kgroup.support.json_types import Count
+from kgroup.support.json_types import Count, Offset
 
 
 class RowError(msgspec.Struct, frozen=True):
@@ -150,8 +150,8 @@ class MemberToRemove(msgspec.Struct, frozen=True):
 class LogRange(msgspec.Struct, frozen=True, gc=False):
     """The offsets [start, end) that a partition holds: from the log start offset to the high watermark."""
 
-    start: int
-    end: int
+    start: Annotated[Offset, "The first offset."]
+    end: Annotated[Offset, "The offset after the last one."]
 
 
 class Position(msgspec.Struct, frozen=True):

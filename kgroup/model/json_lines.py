@@ -15,10 +15,13 @@ from binascii import b2a_base64
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
+
+import msgspec
 
 from kgroup.model.records import ConsumerRecord
 from kgroup.support.instants import rfc3339
+from kgroup.support.json_types import Bytes, Count, EpochMs, Instant, Offset
 
 _string = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps would make an encoder for each string
 
@@ -41,6 +44,29 @@ class ValueFormat(StrEnum):
     BASE64 = "base64"
 
 
+class RecordHeader(msgspec.Struct, frozen=True):
+    """A header of a record in a document."""
+
+    key: Annotated[str, "The header's name."]
+    value: Annotated[Any, "As a record's key."]
+
+
+class RecordDocument(msgspec.Struct, frozen=True):
+    """What ``json_line`` writes, as part of a larger document and with the size."""
+
+    topic: Annotated[str, "The topic."]
+    partition: Annotated[Count, "The partition."]
+    offset: Annotated[Offset, "The record's offset."]
+    timestamp: Annotated[Instant | None, "The record's time; null if it has none, or one outside the calendar."]
+    timestamp_ms: Annotated[EpochMs | None, "The record's time; null if it has none."]
+    key: Annotated[
+        Any, 'A string if the bytes are UTF-8, {"base64"} if not, null without a key. --value-format changes it.'
+    ]
+    value: Annotated[Any, "As the key. With --value-format json the JSON value itself."]
+    headers: Annotated[tuple[RecordHeader, ...], "Headers in their order."]
+    size_bytes: Annotated[Bytes, "Size of the key, the value and the headers."]
+
+
 class NotWritable(ValueError):
     """A record does not have the requested format; a retry is useless."""
 
@@ -61,13 +87,9 @@ def json_line(
     ).encode()
 
 
-def record_document(record: ConsumerRecord, form: ValueFormat = ValueFormat.TEXT) -> dict[str, Any]:
-    """What ``json_line`` writes, as part of a larger document and with the size. Raises NotWritable.
-
-    ``size_bytes`` counts the key, the value and the headers. Numbers within a JSON value may lose digits here.
-    """
-    document: dict[str, Any] = json.loads(json_line(record, form))
-    return document | {"size_bytes": record.size}
+def record_document(record: ConsumerRecord, form: ValueFormat = ValueFormat.TEXT) -> RecordDocument:
+    """Raises NotWritable. Numbers within a JSON value may lose digits here."""
+    return RecordDocument(**json.loads(json_line(record, form)), size_bytes=record.size)
 
 
 def writable_format(record: ConsumerRecord, form: ValueFormat) -> ValueFormat:

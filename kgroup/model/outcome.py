@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Document(Protocol):
     """One item of a result that can return its own JSON form; any other is a Struct, whose fields are its JSON form."""
 
-    def document(self) -> Mapping[str, Any]:
+    def document(self) -> Mapping[str, Any] | msgspec.Struct:
         """Field names in snake_case, null for unknown, offsets as integers, times as RFC 3339 UTC."""
 
 
