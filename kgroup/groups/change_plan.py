@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -87,27 +86,6 @@ class ChangeRow(msgspec.Struct, frozen=True, gc=False):
     def failing(self, error: RowError) -> ChangeRow:
         """The row with an error: it cannot be changed, or the change failed."""
         return replace(self, error=replace(error, group=self.group, topic=self.topic, partition=self.partition))
-
-    def document(self) -> dict[str, Any]:
-        return {
-            "group": self.group,
-            "topic": self.topic,
-            "partition": self.partition,
-            "old_offset": self.old.offset if self.old else None,
-            "new_offset": self.new.offset if self.new else None,
-            "skipped_count": None if self.error else self.skipped,
-            "repeated_count": None if self.error else self.repeated,
-            "clamped_reason": self.clamped,
-            "note": self.note,
-            "log_start": self.log.start if self.log else None,
-            "log_end": self.log.end if self.log else None,
-            "old_leader_epoch": self.old.leader_epoch if self.old else None,
-            "new_leader_epoch": self.new.leader_epoch if self.new else None,
-            "done": self.done,
-            "read_back_offset": self.read_back.offset if self.read_back else None,
-            "error_code": self.error.code if self.error else None,
-            "error_message": self.error.message if self.error else None,
-        }
 
 
 def _skipped(old: int, new: int, log: LogRange | None) -> int:

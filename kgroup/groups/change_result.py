@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, Self
 
 import msgspec
 from msgspec.structs import replace
@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from kgroup.groups.change_plan import ChangePlan, ChangeRow
 from kgroup.model.groups import RowError
 from kgroup.support.errors import NOT_YET_CODES, ExitCode, KgroupError, NotVerified, decisive
+from kgroup.support.json_types import Count, Offset
 
 UNKNOWN, COMMITS_MISSING = "outcome-unknown", "commits-missing"
 NOT_VERIFIED = NotVerified.code
@@ -30,14 +31,53 @@ class Refusal(msgspec.Struct, frozen=True):
         return RowError.of(self.error, group=self.group)
 
 
-class ChangedRow(msgspec.Struct, frozen=True):
-    """A row of a plan, with the id of its change."""
+class OffsetChange(msgspec.Struct, frozen=True):
+    """A row of a plan in JSON, with the id of its change."""
 
-    row: ChangeRow
-    change_id: str | None
+    group: Annotated[str, "The group."]
+    topic: Annotated[str, "The topic."]
+    partition: Annotated[Count | None, "The partition; null if the topic cannot be read."]
+    old_offset: Annotated[Offset | None, "The committed offset before; null without a commit."]
+    new_offset: Annotated[Offset | None, "The committed offset after; null if the commit is deleted."]
+    skipped_count: Annotated[Count | None, "Unread offsets that the group will not read."]
+    repeated_count: Annotated[Count | None, "Offsets that the group will read again."]
+    clamped_reason: Annotated[str | None, "Why the offset is not the one that was asked for, for people."]
+    note: Annotated[str | None, "A remark, for people."]
+    log_start: Annotated[Offset | None, "The log start offset."]
+    log_end: Annotated[Offset | None, "The log end offset."]
+    old_leader_epoch: Annotated[int | None, "The leader epoch of the old commit."]
+    new_leader_epoch: Annotated[int | None, "The leader epoch of the new commit."]
+    done: Annotated[bool | None, "Whether it was changed; null in a plan."]
+    read_back_offset: Annotated[Offset | None, "The committed offset that was read after the change."]
+    error_code: Annotated[str | None, "The stable code of what prevents the change."]
+    error_message: Annotated[str | None, "What prevents the change, for people."]
+    change_id: Annotated[str | None, "The change in the journal; null in a plan."]
 
-    def document(self) -> dict[str, Any]:
-        return self.row.document() | {"change_id": self.change_id}
+    @classmethod
+    def of(cls, row: ChangeRow, change_id: str | None, **more: Any) -> Self:
+        """The row; ``more`` are the fields that a class made of this one adds."""
+        old, new, log, error = row.old, row.new, row.log, row.error
+        return cls(
+            group=row.group,
+            topic=row.topic,
+            partition=row.partition,
+            old_offset=old.offset if old else None,
+            new_offset=new.offset if new else None,
+            skipped_count=None if error else row.skipped,
+            repeated_count=None if error else row.repeated,
+            clamped_reason=row.clamped,
+            note=row.note,
+            log_start=log.start if log else None,
+            log_end=log.end if log else None,
+            old_leader_epoch=old.leader_epoch if old else None,
+            new_leader_epoch=new.leader_epoch if new else None,
+            done=row.done,
+            read_back_offset=row.read_back.offset if row.read_back else None,
+            error_code=error.code if error else None,
+            error_message=error.message if error else None,
+            change_id=change_id,
+            **more,
+        )
 
 
 class Result(msgspec.Struct, frozen=True):

@@ -11,6 +11,7 @@ from kgroup.groups.change_plan import (
     committed,
     unusual_shift,
 )
+from kgroup.groups.change_result import OffsetChange
 from kgroup.groups.reset_plan import unusual_reset
 from kgroup.groups.reset_targets import ShiftBy
 from kgroup.model.commit import Commit
@@ -72,20 +73,28 @@ def test_a_commit_is_changed_by_its_metadata_too() -> None:
 def test_names_and_documents() -> None:
     found = row(5, 110)
     assert (found.name, found.tp) == ("orders:7", ("orders", 7))
-    document = found.document()
-    names = ("group", "topic", "partition", "old_offset", "new_offset", "skipped_count", "repeated_count")
-    assert {key: document[key] for key in names} == {
-        "group": "svc",
-        "topic": "orders",
-        "partition": 7,
-        "old_offset": 5,
-        "new_offset": 110,
-        "skipped_count": 10,
-        "repeated_count": 0,
-    }
-    assert (document["clamped_reason"], document["error_code"]) == (None, None)
-    failed = found.failing(RowError("unknown-partition", "there is no such partition")).document()
-    assert failed["error_code"] == "unknown-partition"
+    assert OffsetChange.of(found, "c1") == OffsetChange(
+        group="svc",
+        topic="orders",
+        partition=7,
+        old_offset=5,
+        new_offset=110,
+        skipped_count=10,
+        repeated_count=0,
+        clamped_reason=None,
+        note=None,
+        log_start=100,
+        log_end=120,
+        old_leader_epoch=None,
+        new_leader_epoch=None,
+        done=None,
+        read_back_offset=None,
+        error_code=None,
+        error_message=None,
+        change_id="c1",
+    )
+    failed = OffsetChange.of(found.failing(RowError("unknown-partition", "there is no such partition")), None)
+    assert (failed.error_code, failed.skipped_count, failed.repeated_count) == ("unknown-partition", None, None)
 
 
 def test_totals_of_a_plan() -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from kgroup.groups.active_committers import ACTIVE_COMMITTER
 from kgroup.groups.change_plan import ChangeRow
-from kgroup.groups.change_result import UNKNOWN, ChangedRow, Refusal, Result
+from kgroup.groups.change_result import UNKNOWN, OffsetChange, Refusal, Result
 from kgroup.model.accept_codes import ACCEPTED
 from kgroup.model.blocks import (
     BlankLine,
@@ -115,7 +115,7 @@ def outcome(
         restore=lambda backup: command(*_restore_words(result, backup)),
     )
     return Outcome(
-        data=tuple(ChangedRow(row, result.id) for row in result.plan.rows),
+        data=tuple(OffsetChange.of(row, result.id) for row in result.plan.rows),
         screen=lambda: screen(result, wording, table() if table else None),
         records=lambda: records(result),
         cluster=cluster,

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import Any
-
-import msgspec
+from typing import Annotated
 
 from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed
-from kgroup.groups.change_result import ChangedRow, Result
+from kgroup.groups.change_result import OffsetChange, Result
 from kgroup.groups.reset_targets import ResetScenario, ShiftBy, ToTime
 from kgroup.model.blocks import Block, LabelledLine, Text
-from kgroup.model.json_lines import record_document
+from kgroup.model.json_lines import RecordDocument, record_document
 from kgroup.model.records import ConsumerRecord
 from kgroup.output.pages.records import VALUE_WIDTH, records_blocks
 from kgroup.support.durations import format_duration
@@ -52,24 +50,22 @@ def skipped_blocks(
     return (Text((f"SKIPPED RECORDS  ({keeps})",)), *table)
 
 
-class ResetRow(msgspec.Struct, frozen=True):
-    """A row of a reset with the records that it skips; None if they were not read."""
+class ResetRow(OffsetChange, frozen=True):
+    """A row of a reset with the records that it skips."""
 
-    changed: ChangedRow
-    skipped_records: tuple[ConsumerRecord, ...] | None
-
-    def document(self) -> dict[str, Any]:
-        records = self.skipped_records
-        shown = None if records is None else [record_document(record) for record in records]
-        return self.changed.document() | {"skipped_records": shown}
+    skipped_records: Annotated[
+        tuple[RecordDocument, ...] | None,
+        "The skipped records of a plan that skips up to five offsets in all; null if it skips more, if they cannot be "
+        "read, and after --execute.",
+    ]
 
 
 def with_skipped_records(result: Result, records: Sequence[ConsumerRecord] | None) -> tuple[ResetRow, ...]:
     """Each row with those of ``records`` that it skips (None: not read). Several groups may skip the same ones."""
-    return tuple(ResetRow(ChangedRow(row, result.id), _skipped_by(row, records)) for row in result.plan.rows)
+    return tuple(ResetRow.of(row, result.id, skipped_records=_skipped_by(row, records)) for row in result.plan.rows)
 
 
-def _skipped_by(row: ChangeRow, records: Sequence[ConsumerRecord] | None) -> tuple[ConsumerRecord, ...] | None:
+def _skipped_by(row: ChangeRow, records: Sequence[ConsumerRecord] | None) -> tuple[RecordDocument, ...] | None:
     if row.error or row.skipped is None:
         return None
     if row.skipped == 0 or row.new is None:
@@ -77,7 +73,7 @@ def _skipped_by(row: ChangeRow, records: Sequence[ConsumerRecord] | None) -> tup
     if records is None:
         return None
     start, end = row.new.offset - row.skipped, row.new.offset
-    return tuple(record for record in records if record.tp == row.tp and start <= record.offset < end)
+    return tuple(record_document(each) for each in records if each.tp == row.tp and start <= each.offset < end)
 
 
 def subject(plan: ChangePlan) -> str:
