@@ -81,19 +81,15 @@ class ChangeWriter:
         self._file = path.open("a", encoding="utf-8")
 
     def record_results(self, results: Mapping[GroupTopicPartition, KgroupError | None]) -> None:
-        """Record the results of some rows."""
         self._results_line("done", [[*tp, None if error is None else error.code] for tp, error in results.items()])
 
     def removed(self, results: Mapping[str, KgroupError | None]) -> None:
-        """Record the results of removing members."""
         self._results_line("done", {name: None if error is None else error.code for name, error in results.items()})
 
     def converted(self, results: Mapping[str, KgroupError | None]) -> None:
-        """Record the results of changing the types of groups."""
         self._of_groups("converted", results)
 
     def configured(self, results: Mapping[str, KgroupError | None]) -> None:
-        """Record the results of setting the configs of groups."""
         self._of_groups("configured", results)
 
     def _of_groups(self, what: str, results: Mapping[str, KgroupError | None]) -> None:
@@ -350,7 +346,6 @@ class _Line(msgspec.Struct, frozen=True):
 
     @property
     def result_count(self) -> int:
-        """How many results it has."""
         return len(self.done) + len(self.converted) + len(self.configured)
 
     @property

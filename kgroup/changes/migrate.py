@@ -69,7 +69,6 @@ class MigrationCandidates(msgspec.Struct, frozen=True):
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of all of them."""
         return frozenset((*self.selected.names, *(group.name for group in self.others)))
 
 

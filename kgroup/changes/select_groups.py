@@ -75,7 +75,6 @@ def _with_new(cluster: Cluster, names: Sequence[str], verb: str) -> SelectedGrou
 
 
 def reload_groups(cluster: Cluster, before: SelectedGroups) -> SelectedGroups:
-    """The same groups, read again."""
     names = [group.name for group in before.groups]
     snapshot = cluster.describe(names, COMMITS)
     # Errors from before the wait are obsolete: the second read reports its own.

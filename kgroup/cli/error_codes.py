@@ -20,7 +20,6 @@ class ErrorHelp(msgspec.Struct, frozen=True):
 
     @property
     def page(self) -> str:
-        """The text of ``kgroup help CODE``."""
         lines = textwrap.wrap(self.meaning, _WIDTH, break_on_hyphens=False)
         return "\n".join((f"{self.code}: an error (exit code {self.exit_code:d})", "", *lines))
 

@@ -39,7 +39,6 @@ class RefusalHelp(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def page(self) -> str:
-        """The text of ``kgroup help CODE``."""
         accept = f"--accept {self.code} passes it." if self.accepted else "No --accept passes it."
         return "\n".join(
             (

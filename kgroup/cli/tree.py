@@ -43,7 +43,6 @@ class VerbCommand(TyperCommand):
         return params
 
     def get_help(self, ctx: Any) -> str:
-        """The verb's page."""
         return self.page(ctx, whole=False)
 
     def page(self, ctx: Any, *, whole: bool) -> str:
@@ -80,7 +79,6 @@ class VerbGroup(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def get_help(self, ctx: Any) -> str:
-        """The verbs below this one."""
         from kgroup.cli import help_pages
 
         lines = [(name, help_pages.first_line(verb.help)) for name, verb in self.commands.items()]
@@ -93,7 +91,6 @@ class VerbTree(VerbGroup):
     execute: Execute
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The verbs in the order of the help page."""
         return [verb.name for verb in VERBS]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:

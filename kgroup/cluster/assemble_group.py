@@ -125,7 +125,6 @@ def failures(
     layouts: Mapping[str, TopicLayout | KgroupError],
     ranges: Mapping[TopicPartition, LogRange | KgroupError],
 ) -> Iterator[RowError]:
-    """The errors of reading the group: its offsets, whole topics, single partitions."""
     if isinstance(parts.committed, KgroupError):
         yield RowError.of(parts.committed, group=parts.name)
     broken = {topic: layout for topic in parts.topics if isinstance(layout := layouts.get(topic), KgroupError)}

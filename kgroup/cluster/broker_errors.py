@@ -116,7 +116,6 @@ def behind_group() -> Unreachable:
 
 
 def is_behind(result: object) -> bool:
-    """Whether this is the error of ``behind_group``."""
     return isinstance(result, KgroupError) and result.code == "coordinator-behind"
 
 

@@ -132,7 +132,6 @@ _Read = tuple[dict[str, Any], dict[str, str]]
 
 
 def features_of(answer: Any) -> _Read:
-    """The facts in an ApiVersions response."""
     versions = {row.api_key: row.max_version for row in answer.api_keys}
     supported = {row.name: row.max_version for row in getattr(answer, "supported_features", None) or ()}
     level = supported.get("metadata.version")

@@ -51,13 +51,13 @@ def topic_id(raw: bytes) -> str | None:
 
 
 def raw_topic_id(text: str) -> bytes:
-    """The 16 bytes of a topic id that ``topic_id`` formatted."""
     return a2b_base64(text.encode("ascii").translate(_STANDARD) + b"==")
 
 
 class ByteReader:
     """Reads values one after the other from ``data``; ``pos`` is the position of the next one.
 
+    ``compact_`` is the compact dialect, all else the old one; null is malformed where the name does not allow it.
     Every method raises MalformedRecord or one of FAULTS if the bytes do not hold the value.
     """
 
@@ -69,29 +69,24 @@ class ByteReader:
 
     @property
     def exhausted(self) -> bool:
-        """Whether all bytes were read."""
         return self.pos >= len(self.data)
 
     def i8(self) -> int:
-        """A signed byte."""
         value = self.data[self.pos]
         self.pos += 1
         return value - 256 if value > 127 else value
 
     def i16(self) -> int:
-        """A signed 16-bit integer."""
         value: int = _I16.unpack_from(self.data, self.pos)[0]
         self.pos += 2
         return value
 
     def i32(self) -> int:
-        """A signed 32-bit integer."""
         value: int = _I32.unpack_from(self.data, self.pos)[0]
         self.pos += 4
         return value
 
     def i64(self) -> int:
-        """A signed 64-bit integer."""
         value: int = _I64.unpack_from(self.data, self.pos)[0]
         self.pos += 8
         return value
@@ -113,7 +108,6 @@ class ByteReader:
         raise MalformedRecord("a varint is longer than five bytes")
 
     def take(self, size: int) -> bytes:
-        """The next ``size`` bytes."""
         start = self.pos
         stop = start + size
         if size < 0 or stop > len(self.data):
@@ -122,7 +116,6 @@ class ByteReader:
         return self.data[start:stop]
 
     def string(self) -> str:
-        """A string of the old dialect; null is malformed."""
         # Not built on take(): this and bytes_ are most of the cost of decoding a classic group's record.
         data = self.data
         start = self.pos + 2
@@ -133,12 +126,10 @@ class ByteReader:
         return data[start:stop].decode()
 
     def nullable_string(self) -> str | None:
-        """A string of the old dialect, or None."""
         size = self.i16()
         return None if size == -1 else self.take(size).decode()
 
     def bytes_(self) -> bytes:
-        """Bytes of the old dialect; null is malformed."""
         data = self.data
         start = self.pos + 4
         stop: int = start + _I32.unpack_from(data, self.pos)[0]
@@ -148,46 +139,36 @@ class ByteReader:
         return data[start:stop]
 
     def nullable_bytes(self) -> bytes | None:
-        """Bytes of the old dialect, or None."""
         size = self.i32()
         return None if size == -1 else self.take(size)
 
     def compact_string(self) -> str:
-        """A string of the compact dialect; null is malformed."""
         return self.take(self.uvarint() - 1).decode()
 
     def nullable_compact_string(self) -> str | None:
-        """A string of the compact dialect, or None."""
         size = self.uvarint()
         return self.take(size - 1).decode() if size else None
 
     def compact_bytes(self) -> bytes:
-        """Bytes of the compact dialect; null is malformed."""
         return self.take(self.uvarint() - 1)
 
     def array(self, item: Callable[[], T]) -> tuple[T, ...]:
-        """An array of the old dialect; null is malformed."""
         return self._items(self.i32(), item)
 
     def compact_array(self, item: Callable[[], T]) -> tuple[T, ...]:
-        """An array of the compact dialect; null is malformed."""
         return self._items(self.uvarint() - 1, item)
 
     def i32_array(self) -> tuple[int, ...]:
-        """An array of 32-bit integers in the old dialect; null is malformed."""
         return self._integers(self.i32())
 
     def compact_i32_array(self) -> tuple[int, ...]:
-        """An array of 32-bit integers in the compact dialect; null is malformed."""
         return self._integers(self.uvarint() - 1)
 
     def nullable_compact_i32_array(self) -> tuple[int, ...] | None:
-        """An array of 32-bit integers in the compact dialect, or None."""
         size = self.uvarint()
         return self._integers(size - 1) if size else None
 
     def topic_id(self) -> str | None:
-        """A topic id, see ``topic_id`` of this module."""
         return topic_id(self.take(16))
 
     def tags(self) -> Mapping[int, bytes]:

@@ -76,7 +76,6 @@ def commit_request(
 
 
 def commit_rows(answer: Any, partitions: list[TopicPartition]) -> Iterator[tuple[TopicPartition, int]]:
-    """The error code of each partition in a response."""
     for topic in answer.topics:
         for row in topic.partitions:
             yield TopicPartition(topic.name, row.partition_index), row.error_code

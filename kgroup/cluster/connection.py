@@ -69,7 +69,6 @@ class ClusterConnection:
 
     @property
     def ref(self) -> ClusterRef:
-        """The cluster that answered."""
         return self._client.ref
 
     @contextmanager

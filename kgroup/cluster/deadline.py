@@ -14,7 +14,6 @@ class Deadline(msgspec.Struct, frozen=True):
 
     @classmethod
     def after(cls, seconds: float) -> Deadline:
-        """The deadline ``seconds`` from now."""
         return cls(time.monotonic() + seconds)
 
     @property
@@ -29,7 +28,6 @@ class Deadline(msgspec.Struct, frozen=True):
 
     @property
     def passed(self) -> bool:
-        """Whether nothing remains."""
         return time.monotonic() >= self.at
 
 

@@ -111,7 +111,6 @@ class ClientWatch:
         return token
 
     def on_error(self, error: KafkaError) -> None:
-        """To be used as the client's ``error_cb``."""
         if error.code() in _CERTAIN:
             self._certain = error
         elif error.code() != KafkaError._ALL_BROKERS_DOWN or self._last is None:
@@ -134,7 +133,6 @@ class ClientWatch:
 
     @property
     def over(self) -> bool:
-        """Whether to stop waiting."""
         patience_s = min(self.timeout_s, _FAULT_PATIENCE_S) if self._certain and not self._accepted else self.timeout_s
         return time.monotonic() - self._since >= patience_s
 

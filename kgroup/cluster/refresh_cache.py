@@ -27,14 +27,11 @@ class CachedValue(msgspec.Struct, Generic[T, K], frozen=True):
     read_s: float = msgspec.field(default_factory=time.monotonic)
 
     def is_fresh(self, age_s: float) -> bool:
-        """Whether it is younger than that."""
         return time.monotonic() - self.read_s < age_s
 
 
 @dataclass(slots=True)
 class RefreshCache:
-    """The results of earlier refreshes."""
-
     generations: dict[str, KnownGeneration] = field(default_factory=dict)
     """Of the groups of the last refresh."""
     logs: dict[str, GroupLog] = field(default_factory=dict)

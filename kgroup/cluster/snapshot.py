@@ -85,7 +85,6 @@ class Cluster(ClusterConnection):
         self.cache = RefreshCache()
 
     def list_groups(self) -> GroupListing:
-        """All groups of all types, without their members."""
         return self._ask(self._coordinators.list_groups)
 
     def check_topics(self, topics: Sequence[str]) -> tuple[str, ...]:
@@ -101,7 +100,6 @@ class Cluster(ClusterConnection):
         return self._ask(self._coordinators.settled_commits, groups)
 
     def layouts(self, topics: Iterable[str]) -> dict[str, TopicLayout | KgroupError]:
-        """The leaders and ids of topics, or the error of each."""
         return self.ask(topic_layouts, topics)
 
     def positions(
@@ -110,7 +108,6 @@ class Cluster(ClusterConnection):
         partitions: Iterable[TopicPartition],
         timestamp_ms: int | None = None,
     ) -> dict[TopicPartition, Positions | KgroupError]:
-        """The start and end of the partitions' logs, and the position of ``timestamp_ms`` in them."""
         return self.ask(log_positions, layouts, partitions, timestamp_ms)
 
     def log_views(
@@ -181,7 +178,6 @@ class Cluster(ClusterConnection):
 
     @property
     def brokers(self) -> Mapping[int, Broker]:
-        """The brokers by id, from the metadata."""
         return self._client.brokers
 
     def with_logs(self, states: Sequence[LoggedState], request: SnapshotRequest) -> Snapshot:
@@ -212,7 +208,6 @@ class Cluster(ClusterConnection):
         return Coordinator(broker.id, broker.host, broker.port, broker.rack) if broker else None
 
     def session_timeouts(self, groups: Sequence[Group]) -> Sessions:
-        """The session timeouts of the groups' members."""
         from kgroup.cluster.session_timeouts import session_timeouts
 
         return self.ask(session_timeouts, groups)
@@ -238,7 +233,6 @@ class Cluster(ClusterConnection):
     def first_timestamps(
         self, ranges: Mapping[TopicPartition, LogRange]
     ) -> dict[TopicPartition, int | KgroupError | None]:
-        """When the first record of each partition's range was written, see ``first_timestamps_of``."""
         timestamps = self.first_timestamps_of(ranges.items())
         return {tp: timestamps[tp, span] for tp, span in ranges.items()}
 

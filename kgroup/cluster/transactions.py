@@ -171,7 +171,6 @@ class Transactions:
 
     @property
     def producer(self) -> Any:
-        """confluent's own Producer."""
         assert self._producer is not None, "closed"
         return self._producer
 

@@ -26,8 +26,6 @@ from kgroup.support.errors import EXIT_MEANINGS, NotFound, UsageError
 
 
 class HelpTopic(msgspec.Struct, frozen=True):
-    """A help text and its name."""
-
     topic: Annotated[str, "The topic."]
     text: Annotated[str, "The text."]
 

@@ -136,7 +136,6 @@ class ChangePlan(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def affected_groups(self) -> tuple[str, ...]:
-        """The groups that it changes, each once."""
         return tuple(dict.fromkeys(chain((row.group for row in self.rows), sorted(self.whole))))
 
     def without(self, groups: Collection[str]) -> ChangePlan:
@@ -147,11 +146,9 @@ class ChangePlan(msgspec.Struct, frozen=True, dict=True):
         return replace(self, rows=rows, deleted=self.deleted - frozenset(groups), converted=converted, configs=configs)
 
     def with_rows(self, rows: Iterable[ChangeRow]) -> ChangePlan:
-        """The same plan with other rows."""
         return replace(self, rows=list(rows))
 
     def by_group(self) -> dict[str, list[ChangeRow]]:
-        """The rows of each group."""
         rows_of_group: dict[str, list[ChangeRow]] = {}
         for row in self.rows:
             rows_of_group.setdefault(row.group, []).append(row)
@@ -176,7 +173,6 @@ class ChangePlan(msgspec.Struct, frozen=True, dict=True):
 
 
 def committed(group: Group) -> dict[TopicPartition, Commit]:
-    """The commits of a group, by (topic, partition)."""
     return {p.tp: p.commit for p in group.partitions if p.commit is not None}
 
 

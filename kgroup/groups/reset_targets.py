@@ -61,7 +61,6 @@ class ToEarliest(msgspec.Struct, frozen=True):
     """The log start offset."""
 
     def target(self, tp: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget:
-        """See ResetScenario."""
         return ResetTarget(_at(log.start, old))
 
 
@@ -69,7 +68,6 @@ class ToLatest(msgspec.Struct, frozen=True):
     """The log end offset."""
 
     def target(self, tp: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget:
-        """See ResetScenario."""
         return ResetTarget(_at(log.end, old))
 
 
@@ -77,7 +75,6 @@ class ToCurrent(msgspec.Struct, frozen=True):
     """The committed offset, unchanged; the log end if there is no commit."""
 
     def target(self, tp: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget:
-        """See ResetScenario."""
         return ResetTarget(old) if old else ResetTarget(_at(log.end, None), note="no commit: the log end")
 
 
@@ -87,7 +84,6 @@ class ToTime(msgspec.Struct, frozen=True):
     timestamp_ms: int
 
     def target(self, tp: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget:
-        """See ResetScenario."""
         if log.at_time is None:
             return ResetTarget(_at(log.end, old), note="no record since then: the log end")
         return ResetTarget(_at(log.at_time, old))
@@ -99,7 +95,6 @@ class ToOffset(msgspec.Struct, frozen=True):
     offset: int
 
     def target(self, tp: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget:
-        """See ResetScenario."""
         return _clamped(self.offset, old, log)
 
 
@@ -139,7 +134,6 @@ class ToRequested(msgspec.Struct, frozen=True):
     offsets: Mapping[TopicPartition, RequestedOffset]
 
     def target(self, tp: TopicPartition, old: Commit | None, log: Positions) -> ResetTarget:
-        """See ResetScenario."""
         requested = self.offsets[tp]
         if requested.offset is None:
             return ResetTarget(None, note="the commit is deleted" if old else None)

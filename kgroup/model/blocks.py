@@ -12,8 +12,6 @@ Style = Literal["bad", "warn", "good", "dim"]
 
 
 class Styled(msgspec.Struct, frozen=True):
-    """A table cell with a colour."""
-
     text: str
     style: Style
 
@@ -78,8 +76,6 @@ Block = Title | LabelledLine | Table | Text | BlankLine
 
 
 class Screen(msgspec.Struct, frozen=True):
-    """A page, top to bottom."""
-
     blocks: tuple[Block, ...]
 
 

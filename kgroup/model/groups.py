@@ -53,8 +53,6 @@ class RowError(msgspec.Struct, frozen=True):
 
 
 class Coordinator(msgspec.Struct, frozen=True):
-    """The broker that coordinates a group."""
-
     id: Annotated[int, "The broker's id."]
     host: Annotated[str, "The broker's host."]
     port: Annotated[Count, "The broker's port."]
@@ -192,12 +190,10 @@ class Partition(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def topic(self) -> str:
-        """The topic's name."""
         return self.tp.topic
 
     @property
     def partition(self) -> int:
-        """The partition's number."""
         return self.tp.partition
 
     @property

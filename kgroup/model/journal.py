@@ -31,13 +31,10 @@ class JournalRow(PartitionValue, msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> GroupTopicPartition:
-        """Group, topic and partition of the row."""
         return self.group, self.topic, self.partition
 
 
 class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One change."""
-
     id: str
     at: datetime
     who: str

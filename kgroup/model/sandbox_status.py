@@ -12,8 +12,6 @@ from kgroup.support.json_types import Count
 
 
 class ProcessState(StrEnum):
-    """The state of one process, or of the whole sandbox."""
-
     RUNNING = "running"
     STARTING = "starting"
     """The process runs and does not answer (yet)."""
@@ -41,8 +39,6 @@ class BrokerStatus(msgspec.Struct, frozen=True):
 
 
 class SandboxStatus(msgspec.Struct, frozen=True):
-    """The whole sandbox."""
-
     state: Annotated[ProcessState, "The state of the sandbox."]
     directory: Annotated[str, "Its directory."]
     cache_directory: Annotated[str, "The directory of downloaded files."]

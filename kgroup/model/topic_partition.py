@@ -27,8 +27,6 @@ shared_tp = lru_cache(maxsize=32_768)(TopicPartition)
 
 
 class PartitionName(msgspec.Struct, frozen=True):
-    """A partition in JSON."""
-
     topic: Annotated[str, "The topic."]
     partition: Annotated[Count, "The partition."]
 
@@ -47,7 +45,6 @@ class PartitionValue:
 
     @property
     def tp(self) -> TopicPartition:
-        """The partition."""
         return shared_tp(self.topic, self.partition)
 
 

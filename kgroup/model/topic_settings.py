@@ -35,7 +35,6 @@ class TopicSettings:
 
     @property
     def deletes(self) -> bool:
-        """Whether time and size delete records."""
         return "delete" in self.cleanup_policy
 
     @classmethod

@@ -48,13 +48,11 @@ class StderrReporter:
             self._line(f"{utc_now():%H:%M:%SZ}  {word:<8}  {text}")
 
     def note(self, text: str) -> None:
-        """A fact about the result."""
         self._remarks = self._remarks.and_note(text)
         if not self.quiet:
             self._line(text, "note:", "dim")
 
     def warn(self, text: str) -> None:
-        """Something that the user should change."""
         self._remarks = self._remarks.and_warning(text)
         self._line(text, "WARNING", "warn")
 
@@ -93,7 +91,6 @@ class StderrReporter:
             self._line(f"and {len(kinds) - limit} more errors of other kinds: -o json has all", "kgroup:", "bad")
 
     def note_effect(self, effect: str | None, change_id: str | None = None) -> None:
-        """Keep it for the message about an error or a signal."""
         self.effect, self.change_id = effect, change_id
 
     def box(self, lines: Sequence[str]) -> None:
@@ -168,7 +165,6 @@ class _PlainProgress:
         self._said_at = time.monotonic()
 
     def update(self, done: int, text: str = "", parts: Sequence[ProgressPart] = ()) -> None:
-        """Write the progress, at most once every ten seconds."""
         if not self._reporter.quiet and time.monotonic() - self._said_at >= _PLAIN_INTERVAL_S:
             self._said_at = time.monotonic()
             said = f"{done} of {self._total} {self._unit}{f'  {text}' if text else ''}"
@@ -183,5 +179,4 @@ class _Bar:
         self._bars, self._task = bars, task
 
     def update(self, done: int, text: str = "", parts: Sequence[ProgressPart] = ()) -> None:
-        """Move the bar."""
         self._bars.update(self._task, completed=done, text=text)

@@ -78,12 +78,10 @@ class BrokerProcess(msgspec.Struct, frozen=True):
 
     @property
     def directory(self) -> Path:
-        """The directory of this node."""
         return self.sandbox / f"node-{self.node_id}"
 
     @property
     def data(self) -> Path:
-        """Kafka's log directory."""
         return self.directory / "data"
 
     @property
@@ -93,7 +91,6 @@ class BrokerProcess(msgspec.Struct, frozen=True):
 
     @property
     def daemon(self) -> Daemon:
-        """The background process."""
         return Daemon(self.directory / "pid", str(self._settings))
 
     @property
@@ -101,7 +98,6 @@ class BrokerProcess(msgspec.Struct, frozen=True):
         return self.directory / "server.properties"
 
     def configure(self, layout: Layout, node: Node) -> None:
-        """Write the node's server.properties."""
         self.directory.mkdir(parents=True, exist_ok=True)
         text = properties_text(broker_properties(layout, node, self.data))
         self._settings.touch(mode=0o600)  # may hold passwords
@@ -123,7 +119,6 @@ class BrokerProcess(msgspec.Struct, frozen=True):
         return self.log.stat().st_size if self.log.exists() else 0
 
     def start(self, kafka: Distribution, flags: tuple[str, ...] = BROKER_FLAGS) -> None:
-        """Start the process in the background."""
         self.daemon.start(kafka.command(BROKER_CLASS, str(self._settings), flags=flags), log=self.log)
 
     def failure(self, since: int = 0) -> tuple[str, ...]:

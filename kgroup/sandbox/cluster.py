@@ -37,7 +37,6 @@ def cache_directory() -> Path:
 
 
 def default_directory() -> Path:
-    """The directory of the command line's sandbox."""
     return paths.state_dir() / "sandbox"
 
 
@@ -119,7 +118,6 @@ class Sandbox:
         BrokerProcess(broker_id, self.directory).kill()
 
     def stop(self, broker_id: int) -> None:
-        """Stop one process cleanly."""
         _stop([BrokerProcess(broker_id, self.directory)], at_once=False)
 
     def restart(self, broker_id: int, *, reporter: Reporter) -> None:
@@ -133,7 +131,6 @@ class Sandbox:
             await_ready(replace(layout, nodes=tuple(self._running(layout))), launch.started)
 
     def log(self, broker_id: int) -> Path:
-        """The log file of one process."""
         return BrokerProcess(broker_id, self.directory).log
 
     def _start(

@@ -105,7 +105,6 @@ class Launch:
                 broker.start(self.kafka)
 
     def kill_started(self) -> None:
-        """Kill the processes that were started."""
         for broker in self.started:
             broker.kill()
             broker.daemon.remove_pid_file()

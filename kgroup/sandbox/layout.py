@@ -95,11 +95,9 @@ class Layout:
 
     @property
     def brokers(self) -> tuple[Node, ...]:
-        """The nodes that serve clients."""
         return tuple(node for node in self.nodes if node.role.serves_clients)
 
     def addresses(self, listener: str = CLIENTS) -> str:
-        """Bootstrap servers of one listener."""
         return ",".join(f"{HOST}:{node.ports[listener]}" for node in self.brokers)
 
 
@@ -111,7 +109,6 @@ def roles(brokers: int) -> dict[int, Role]:
 
 
 def listener_names(role: Role, extra: Mapping[str, str]) -> tuple[str, ...]:
-    """Names of the listeners that a process opens."""
     clients = (CLIENTS, *extra) if role.serves_clients else ()
     return (*clients, CONTROLLER) if role.votes else clients
 
@@ -149,7 +146,6 @@ def broker_properties(layout: Layout, node: Node, data: Path) -> dict[str, str]:
 
 
 def properties_text(properties: Mapping[str, str]) -> str:
-    """The text of a Java properties file."""
     return "".join(f"{_escaped(key)}={_escaped(value)}\n" for key, value in properties.items())
 
 

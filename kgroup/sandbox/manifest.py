@@ -50,7 +50,6 @@ class Manifest(msgspec.Struct, frozen=True):
         return next(a.revision for a in self.artifacts if a.module.startswith("kafka_2."))
 
     def paths(self, directory: Path) -> tuple[Path, ...]:
-        """Paths of the jars in a directory."""
         return tuple(directory / artifact.file_name for artifact in self.artifacts)
 
 

@@ -32,7 +32,6 @@ class Certificate(msgspec.Struct, frozen=True):
 
     @property
     def self_signed(self) -> bool:
-        """Whether subject and issuer are the same."""
         return self.subject == self.issuer
 
 

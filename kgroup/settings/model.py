@@ -71,7 +71,6 @@ class Settings:
     java_file: str | None = None
 
     def get(self, key: str) -> str | None:
-        """The value of a setting, None if it was not given."""
         setting = self.entries.get(key)
         return None if setting is None else setting.value
 
@@ -92,7 +91,6 @@ class Settings:
 
     @property
     def uses_tls(self) -> bool:
-        """Whether connections are encrypted."""
         return self.security_protocol in ("SSL", "SASL_SSL")
 
     @property

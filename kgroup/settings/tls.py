@@ -44,7 +44,6 @@ def client_context(settings: Settings, *, verify: bool = True) -> ssl.SSLContext
 
 
 def has_client_certificate(settings: Settings) -> bool:
-    """Whether the settings name a client certificate."""
     return bool(settings.get("ssl.certificate.location") or settings.get("ssl.certificate.pem"))
 
 

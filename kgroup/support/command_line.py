@@ -36,11 +36,9 @@ class CommandLine(msgspec.Struct, frozen=True):
         return replace(self, options={**self.without(words[0]).options, words[0]: words})
 
     def with_argument(self, argument: str) -> CommandLine:
-        """With one more argument."""
         return replace(self, arguments=(*self.arguments, argument))
 
     def without(self, *names: str) -> CommandLine:
-        """Without these options."""
         return replace(self, options={name: words for name, words in self.options.items() if name not in names})
 
     def executing(self) -> CommandLine:

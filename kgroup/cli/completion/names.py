@@ -60,7 +60,6 @@ class Cache(msgspec.Struct, frozen=True):
         return cls(folder, digest.hexdigest())
 
     def file(self, kind: str) -> Path:
-        """The file with the names of this kind, one per line."""
         return self.folder / f"{self.key}.{kind}"
 
     def age_s(self, kind: str) -> float | None:

@@ -83,8 +83,6 @@ T = TypeVar("T")
 
 
 class Broker(msgspec.Struct, frozen=True):
-    """A broker as in the metadata; ``rack`` is None if it has none."""
-
     id: int
     host: str
     port: int
@@ -155,12 +153,10 @@ class CoordinatorClient:
 
     @property
     def deadline(self) -> Deadline:
-        """When the calls of this view end."""
         return self._deadline
 
     @property
     def brokers(self) -> Mapping[int, Broker]:
-        """The brokers by id, from the metadata."""
         return self._observed.brokers
 
     def within(self, deadline: Deadline) -> CoordinatorClient:
@@ -174,7 +170,6 @@ class CoordinatorClient:
         self._observed.moved_at = time.monotonic()
 
     def has_moved(self, since_s: float) -> bool:
-        """Whether ``note_move`` was called at or after this moment of the monotonic clock."""
         return self._observed.moved_at >= since_s
 
     def run(self, function: Callable[..., Awaitable[T]], *arguments: Any, deadline: Deadline) -> T:
@@ -193,7 +188,6 @@ class CoordinatorClient:
         return result
 
     def supports(self, api_key: int) -> bool:
-        """Whether the brokers support this API."""
         return api_key in self._manager.broker_version_data.api_versions
 
     def start(self, function: Callable[[], Awaitable[None]]) -> None:
@@ -205,7 +199,6 @@ class CoordinatorClient:
         await self._net.sleep(seconds)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait for ``seconds``, or until the deadline."""
         await self._net.sleep(min(seconds, self.deadline.left_s))
 
     async def send(self, request: Any, node_id: int, patience_ms: int | None = None) -> Any:
@@ -253,8 +246,6 @@ class CoordinatorClient:
         return await self.gather(self.send(request, node_id, patience_ms) for node_id, request in requests)
 
     async def gather(self, coroutines: Iterable[Coroutine[Any, Any, Any]]) -> list[Any]:
-        """Run coroutines in parallel; their results in order."""
-
         def start(coroutine: Coroutine[Any, Any, Any]) -> Any:
             async def one() -> Any:
                 return await coroutine
@@ -265,7 +256,6 @@ class CoordinatorClient:
         return [await future for future in futures]
 
     def failure(self, error: BaseException, node_id: int) -> KgroupError:
-        """The KgroupError for an error returned by ``send``, with the broker's name."""
         broker = self.brokers.get(node_id)
         if broker is None:
             return Unreachable(f"broker {node_id} is gone")

@@ -110,7 +110,6 @@ class GroupCoordinators:
         self._partitions: int | None = None
 
     def within(self, deadline: Deadline) -> GroupCoordinators:
-        """A view of these coordinators, whose calls end at ``deadline``."""
         view = copy.copy(self)
         view.client = self.client.within(deadline)
         return view
@@ -131,7 +130,6 @@ class GroupCoordinators:
         return self.client.has_moved(began_s - SETTLING_S)
 
     def coordinator(self, group: str) -> Coordinator | None:
-        """The broker that coordinates the group, as far as known; None if unknown."""
         broker = self.client.brokers.get(self._node_of.get(group, -1))
         return Coordinator(broker.id, broker.host, broker.port, broker.rack) if broker else None
 

@@ -71,7 +71,6 @@ def _group(reader: ByteReader) -> CommitsOfGroup:
 
 
 def _read_topic(reader: ByteReader, group: str, commits: CommittedOffsets) -> None:
-    """Add the commits of the next topic to ``found``."""
     topic, count = reader.compact_string(), reader.uvarint() - 1
     data, pos = reader.data, reader.pos
     # With local variables, and without a method for each field: it runs for each partition of each group.

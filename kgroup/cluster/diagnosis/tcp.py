@@ -30,7 +30,6 @@ class DiagnosisTarget:
 
     @property
     def left_s(self) -> float:
-        """Seconds until the deadline, for a socket."""
         return left_s(self.deadline)
 
     @property

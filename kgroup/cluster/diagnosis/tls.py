@@ -31,7 +31,6 @@ def unverified_context() -> ssl.SSLContext:
 
 
 def uses_tls(target: DiagnosisTarget) -> bool:
-    """Whether the port uses TLS."""
     try:
         open_tls(target, unverified_context()).close()
     except ssl.SSLError as error:
@@ -43,7 +42,6 @@ def uses_tls(target: DiagnosisTarget) -> bool:
 
 
 def tls_error(message: str, *details: str, hint: str | None = None) -> Unreachable:
-    """An error with the code ``tls``."""
     return Unreachable(message, details=details, hint=hint, code="tls")
 
 

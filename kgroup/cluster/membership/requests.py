@@ -78,7 +78,6 @@ class Membership(msgspec.Struct, frozen=True):
         )
 
     def heartbeat_request(self) -> Any:
-        """A heartbeat."""
         if self.kind == CONSUMER:
             return self._consumer_heartbeat(self.epoch)
         return HeartbeatRequest(

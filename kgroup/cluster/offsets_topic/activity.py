@@ -70,7 +70,6 @@ class _SinceEmpty(Visitor):
         """The commits, newest first."""
 
     def activity(self, scan: PartitionScan) -> Activity:
-        """The result."""
         complete = (self.complete or scan.stopped is None) and not self._unreadable
         return Activity(self._emptied_at_ms, tuple(reversed(self._commits)), complete)
 

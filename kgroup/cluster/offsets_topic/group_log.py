@@ -133,7 +133,6 @@ async def _expected_offsets(
     scans: Iterable[PartitionScan],
     depths: Mapping[str, ReadDepth],
 ) -> int:
-    """Estimate how many offsets will be read."""
     logs = [(scan, scan.log) for scan in scans if isinstance(scan.log, LogRange)]
     moments = [depth.since_ms for depth in depths.values()]
     since_ms = None if None in moments else min(moment for moment in moments if moment is not None)

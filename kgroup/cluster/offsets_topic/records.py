@@ -130,8 +130,6 @@ class ConsumerGroupMetadata(msgspec.Struct, frozen=True):
 
 
 class PartitionRacks(msgspec.Struct, frozen=True):
-    """The racks that hold replicas of a partition."""
-
     partition: int
     racks: tuple[str, ...]
 
@@ -146,8 +144,6 @@ class TopicMetadata(msgspec.Struct, frozen=True):
 
 
 class ConsumerGroupPartitionMetadataValue(msgspec.Struct, frozen=True):
-    """The topics that a consumer group is subscribed to."""
-
     topics: tuple[TopicMetadata, ...]
 
 
@@ -221,8 +217,6 @@ class AssignedPartitions(msgspec.Struct, frozen=True):
 
 
 class TargetAssignmentMemberValue(msgspec.Struct, frozen=True):
-    """The partitions that a member is to get."""
-
     partitions: tuple[AssignedPartitions, ...]
 
 

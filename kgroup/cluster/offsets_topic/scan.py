@@ -121,7 +121,6 @@ class ByteBudget:
 
     @property
     def spent(self) -> bool:
-        """Whether the limit is reached."""
         return self.limit is not None and self.fetched >= self.limit
 
 
@@ -134,7 +133,6 @@ class ScanTotals:
         self._done = 0
 
     def expect(self, offsets: int) -> None:
-        """Set how many offsets are still to be read."""
         self._total = self._done + offsets
 
     def add(self, offsets: int) -> None:
@@ -201,7 +199,6 @@ class PartitionScan:
 
     @property
     def read_nothing(self) -> bool:
-        """Whether no window has been read."""
         return isinstance(self.log, KgroupError) or self.start == self.log.end
 
     @property

@@ -230,7 +230,6 @@ class BatchReader:
         self.close()
 
     def close(self) -> None:
-        """Release the connection."""
         if not self._closed:
             self._closed = True
             _COLLECTOR.leave()

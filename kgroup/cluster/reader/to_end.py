@@ -72,7 +72,6 @@ class CommittedReader:
         self.close()
 
     def close(self) -> None:
-        """Release the connections."""
         for consumer in self._clients.values():
             consumer.close()
         self._clients.clear()

@@ -38,7 +38,6 @@ class MigrationResult(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The group's name."""
         return self.readiness.group
 
     @property

@@ -182,12 +182,10 @@ class Simulation(msgspec.Struct, frozen=True):
 
     @property
     def balance_before(self) -> Balance:
-        """The balance of the assignment before the change."""
         return Balance.of(self.before)
 
     @property
     def balance_after(self) -> Balance:
-        """The balance of the assignment after the change."""
         return Balance.of(self.after)
 
     @property

@@ -54,7 +54,6 @@ def of_refresh(
 
 
 def write_json(document: dict[str, Any], stream: IO[str]) -> None:
-    """Write the document indented."""
     stream.write(json_safe(json.dumps(document, indent=2, ensure_ascii=not is_utf(stream))) + "\n")
 
 

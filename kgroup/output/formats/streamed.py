@@ -81,7 +81,6 @@ class _Json:
         self._rows = 0
 
     def whole(self, document: dict[str, Any]) -> None:
-        """A document that was held."""
         write_json(document, self._stream)
 
     def begin(self, head: dict[str, Any]) -> None:
@@ -113,17 +112,13 @@ class _Yaml:
         self._stream = stream
 
     def whole(self, document: dict[str, Any]) -> None:
-        """A document that was held."""
         write_yaml(document, self._stream)
 
     def begin(self, head: dict[str, Any]) -> None:
-        """The fields before the data."""
         self._stream.write(to_yaml(head) + "data:\n")
 
     def next(self, subject: Document | msgspec.Struct) -> None:
-        """The next element of the data."""
         self._stream.write(to_yaml(plain([json_form(subject)])))
 
     def end(self, rest: dict[str, Any]) -> None:
-        """The fields after the data."""
         self._stream.write(to_yaml(rest))

@@ -165,7 +165,6 @@ def _end(plan: StartPlan, command: CommandLine) -> Iterator[str]:
 
 
 def plan_records(gap: Gap) -> Records:
-    """The plan's rows for CSV."""
     rows: list[tuple[str | int | None, ...]] = [
         (
             gap.group,

@@ -172,7 +172,6 @@ def partition_table(result: Result, *, verbose: bool) -> list[Block]:
 
 
 def records(result: Result) -> Records:
-    """The rows for CSV."""
     return Records(
         HEADER,
         (

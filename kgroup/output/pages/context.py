@@ -19,8 +19,6 @@ _PLAINTEXT = "PLAINTEXT"
 
 
 class ListedContext(msgspec.Struct, frozen=True):
-    """A context as listed."""
-
     name: Annotated[str, "The context."]
     chosen: Annotated[bool, "Whether it is used without --context."]
     bootstrap_servers: Annotated[str | None, "Its bootstrap servers."]
@@ -54,16 +52,12 @@ def listed_context(context: Context, *, is_chosen: bool) -> ListedContext:
 
 
 class UsedContext(msgspec.Struct, frozen=True):
-    """The context that was chosen now, and the one before."""
-
     name: Annotated[str, "The context."]
     previous: Annotated[str | None, "The context that was used before."]
     bootstrap_servers: Annotated[str | None, "Its bootstrap servers."]
 
 
 class ShownSetting(msgspec.Struct, frozen=True):
-    """A setting in force."""
-
     key: Annotated[str, "The key, as librdkafka names it."]
     value: Annotated[str | None, "The value; null if it is a secret."]
     hidden: Annotated[bool, "Whether it is a secret."]
@@ -116,7 +110,6 @@ def _rows(settings: Settings) -> list[tuple[str, str, str]]:
 
 
 def list_outcome(rows: tuple[ListedContext, ...]) -> Outcome:
-    """The contexts of the configuration file."""
     header = ("name", "chosen", "bootstrap_servers", "security_protocol", "sasl_username", "read_only", "explicit")
 
     def screen() -> Screen:
@@ -162,7 +155,6 @@ def list_outcome(rows: tuple[ListedContext, ...]) -> Outcome:
 
 
 def choice_outcome(choice: UsedContext) -> Outcome:
-    """The context that was chosen now."""
     before = "" if choice.previous in (None, choice.name) else f"  Before: {choice.previous}."
     line = f'Commands now use "{choice.name}" ({choice.bootstrap_servers or "no address"}).{before}'
     return Outcome(

@@ -31,8 +31,6 @@ _COLUMNS = (
 
 
 class DeletedGroup(msgspec.Struct, frozen=True):
-    """A group to delete, or that was deleted."""
-
     group: Annotated[str, "The group."]
     type: Annotated[str, "classic, consumer, share or streams, as the broker reports it."]
     state: Annotated[str, "The state, as the broker reports it."]

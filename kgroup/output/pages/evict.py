@@ -108,8 +108,6 @@ def _record(eviction: Eviction) -> tuple[str | int | None, ...]:
 
 
 class EvictedMember(msgspec.Struct, frozen=True):
-    """A member that is removed."""
-
     group: Annotated[str, "The group."]
     member_id: Annotated[str, "The member id."]
     instance_id: Annotated[str | None, "group.instance.id of a static member."]

@@ -115,7 +115,6 @@ def ready_now(rows: Sequence[MigrationResult]) -> int:
 
 
 def record(row: MigrationResult) -> tuple[str | int | None, ...]:
-    """A group as a row for CSV."""
     group = migrated_group(row)
     converted = None if row.converted is None else str(row.converted).lower()
     return tuple(converted if name == "converted" else getattr(group, name) for name in HEADER)

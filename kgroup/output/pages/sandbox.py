@@ -18,7 +18,6 @@ _STYLES: Mapping[ProcessState, Style] = {
 
 
 def sandbox_outcome(status: SandboxStatus) -> Outcome:
-    """The outcome with the status alone."""
     address = status.bootstrap_servers
     return Outcome(
         (status,),

@@ -39,7 +39,6 @@ _HEADER = ("group", "type", "state", "member_count", "lag", "condition", "holds"
 
 
 def records(waited: WaitResult) -> Records:
-    """A row for each condition of each group."""
     return Records(_HEADER, [row for group in waited.groups for row in _rows(group)])
 
 
@@ -124,16 +123,12 @@ def _rows(group: GroupWaitResult) -> Iterator[tuple[str | int | None, ...]]:
 
 
 class WaitCondition(msgspec.Struct, frozen=True):
-    """A condition and whether it holds."""
-
     condition: Annotated[str, "The condition as it was given, such as lag=0."]
     holds: Annotated[bool, "Whether it holds."]
     observed: Annotated[str, "What was observed, for people."]
 
 
 class WaitedMember(msgspec.Struct, frozen=True):
-    """A member that is still in the group."""
-
     member_id: Annotated[str, "The member id."]
     client_id: Annotated[str, "The client id."]
     instance_id: Annotated[str | None, "group.instance.id of a static member."]
@@ -142,8 +137,6 @@ class WaitedMember(msgspec.Struct, frozen=True):
 
 
 class WaitedGroup(msgspec.Struct, frozen=True):
-    """A group, and what was waited for."""
-
     group: Annotated[str, "The group."]
     type: Annotated[str | None, "The type; null if the group does not exist."]
     state: Annotated[str | None, "The state; null if the group does not exist."]
@@ -156,7 +149,6 @@ class WaitedGroup(msgspec.Struct, frozen=True):
 
 
 def waited_group(waited: GroupWaitResult) -> WaitedGroup:
-    """The group for JSON."""
     group = waited.group
     return WaitedGroup(
         group=waited.name,
