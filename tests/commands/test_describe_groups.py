@@ -157,25 +157,6 @@ def test_static_consumer_member_that_left_for_a_moment(
     described_as(kgroup, group, "Empty after the session", in_state("Empty"))
 
 
-def test_empty_consumer_group(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name) -> None:
-    topic, group = world.topic(name("orders"), partitions=2), name("svc")
-    world.produce(topic, 5)
-    member = members.consumer(group, topic)
-    members.stable(member, partitions=2)
-    member.commit()
-    member.close()
-
-    document = described_as(kgroup, group, "Empty", in_state("Empty"))
-
-    assert (document["type"], document["protocol_type"]) == ("consumer", "consumer")
-    assert document["group_epoch"] >= 2
-    assert document["members"] == []
-    assert document["generation"] is document["leader_member_id"] is None
-    assert partitions_of(document["partitions"]) == [(topic, 0), (topic, 1)]
-    assert document["totals"]["unassigned_partition_count"] == 2
-    assert {r["member_id"] for r in document["partitions"]} == {None}
-
-
 def test_mixed_group_during_an_online_upgrade(
     kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
 ) -> None:
@@ -354,97 +335,6 @@ def test_classic_group_rebalancing(kgroup: CommandLine, world: KafkaWorld, membe
     slow.go()
 
 
-def test_crashed_classic_group_becomes_empty(
-    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
-) -> None:
-    topic, group = world.topic(name("orders"), partitions=2), name("svc")
-    world.produce(topic, 7, partition=1)
-    member = members.telling(group, topic, session_timeout_ms=1000, heartbeat_interval_ms=200)
-    members.stable(member, partitions=2)
-    member.commit()
-    member.kill()
-
-    document = described_as(kgroup, group, "Empty", in_state("Empty"))
-
-    assert (document["type"], document["protocol_type"]) == ("classic", "consumer")
-    assert member.generation is not None
-    assert document["generation"] == member.generation + 1
-    assert document["leader_member_id"] is None
-    assert partitions_of(document["partitions"]) == [(topic, 0), (topic, 1)]
-
-
-def test_static_classic_member_that_was_stopped(
-    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
-) -> None:
-    """A static member of a classic group leaves without a word: the group stays as it was."""
-    topic, group = world.topic(name("orders"), partitions=2), name("svc")
-    static = members.telling(group, topic, group_instance_id="pod-0")
-    members.stable(static, partitions=2)
-    static.close()
-
-    document = described(kgroup, group)
-
-    (member,) = document["members"]
-    assert member["instance_id"] == "pod-0"
-    assert document["state"] == "Stable"
-    assert places(member["assignment"]) == {(topic, 0), (topic, 1)}
-    assert member["member_epoch"] is None
-
-
-def test_idle_classic_member_is_named(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name) -> None:
-    topic, group = world.topic(name("orders"), partitions=1), name("svc")
-    both = members.classic(group, topic, client_id="a"), members.classic(group, topic, client_id="b")
-    members.stable(*both, partitions=1)
-
-    document = described_as(kgroup, group, "Stable", in_state("Stable"))
-
-    assert document["totals"]["idle_member_count"] == 1
-    (idle,) = [member for member in document["members"] if member["assignment"] == []]
-    screen = kgroup("describe", group).stdout
-    assert "idle" in screen
-    assert idle["client_id"] in screen
-
-
-def test_simple_group(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
-    topic, group = world.topic(name("orders"), partitions=2), name("svc")
-    world.produce(topic, 10)
-    world.commit(group, {(topic, 0): 4})
-
-    document = described(kgroup, group)
-
-    assert (document["type"], document["state"], document["protocol_type"]) == ("classic", "Empty", "")
-    assert document["members"] == []
-    assert document["leader_member_id"] is document["assignor"] is None
-    assert partitions_of(document["partitions"]) == [(topic, 0)]
-    assert row(document, topic, 0)["lag"] == 6
-
-
-def test_group_of_another_framework(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
-    """A Connect group's embedded bytes are not the consumer protocol's: shown without being misread."""
-    group = name("connect-s3")
-    world.join_as(group, "connect")
-
-    document = described(kgroup, group)
-
-    assert (document["type"], document["protocol_type"]) == ("classic", "connect")
-    (member,) = document["members"]
-    assert member["assignment"] is None
-    assert member["subscription"] is None
-
-
-def test_share_group_is_refused(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
-    topic, group = world.topic(name("orders")), name("share")
-    world.share_group(group, topic)
-
-    result = kgroup("describe", group, "-o", "json", exit_code=6)
-
-    assert result.data == []
-    assert group in result.json["errors"][0]["message"]
-    assert "share" in result.json["errors"][0]["message"]
-    (listed,) = kgroup("list", group, "-o", "json").data
-    assert (listed["group"], listed["type"]) == (group, "share")
-
-
 ODD = {
     "spaces": "two  words ",
     "comma": "a,b",
@@ -528,69 +418,6 @@ def test_commits_are_exact(kgroup: CommandLine, world: KafkaWorld, name: Name) -
     assert "\x00" not in kgroup("describe", group, "--verbose").stdout
 
 
-def test_commit_outside_the_log_is_flagged(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
-    topic, group = world.topic(name("orders"), partitions=4), name("svc")
-    for number in range(4):
-        world.produce(topic, 20, partition=number)
-    world.commit(group, {(topic, 0): 5, (topic, 1): 25, (topic, 2): 10, (topic, 3): 20})
-    for number in (0, 2):
-        world.delete_records(topic, number, 10)
-
-    document = described(kgroup, group)
-
-    below, above, at_start, at_end = (row(document, topic, number) for number in range(4))
-    assert below["range_status"] == "below-log-start"
-    assert (below["committed"], below["log_start"], below["log_end"]) == (5, 10, 20)
-    assert above["range_status"] == "above-log-end"
-    assert above["lag"] == 0
-    assert at_start["range_status"] is None
-    assert at_end["range_status"] is None
-    screen = kgroup("describe", group).stdout
-    assert below["range_status"].split("-")[0].upper() in screen.upper()
-    lines = {line["partition"]: line for line in kgroup("describe", group, "-o", "csv").rows}
-    assert below["range_status"] in lines["0"].values()
-
-
-def test_no_commit_means_no_lag_of_the_member(
-    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
-) -> None:
-    """A column of which nothing is known is left out; a member's lag of 0 would say that it has read everything."""
-    topic, group = world.topic(name("orders")), name("svc")
-    world.produce(topic, 5)
-    members.stable(members.telling(group, topic, client_id="reader"), partitions=1)
-    screen = kgroup("describe", group).stdout.splitlines()
-    (heading,) = [line.split() for line in screen if line.startswith("MEMBER")]
-    assert "LAG" not in heading
-    assert [line.split()[0] for line in screen if line.startswith("reader")] == ["reader"]
-
-
-def test_no_commit_means_no_lag(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name) -> None:
-    topic, group = world.topic(name("orders"), partitions=2), name("svc")
-    world.produce(topic, 5)
-    members.stable(members.telling(group, topic), partitions=2)
-
-    document = described(kgroup, group)
-
-    assert [(r["committed"], r["lag"]) for r in document["partitions"]] == [(None, None), (None, None)]
-    assert row(document, topic, 0)["log_end"] == 5
-    assert document["totals"]["lag"] is None
-    assert {line["lag"] for line in kgroup("describe", group, "-o", "csv").rows} <= {""}
-
-
-def test_topic_deleted_with_commits_left(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
-    """The broker drops a deleted topic's commits of a simple group: whatever it still has is shown, with its error."""
-    gone, kept, group = world.topic(name("gone"), partitions=2), world.topic(name("kept")), name("svc")
-    world.produce(kept, 5)
-    world.commit(group, {(gone, 0): 1, (gone, 1): 2, (kept, 0): 3})
-    world.delete_topic(gone)
-    wait_for(lambda: (gone, 0) not in world.committed(group), "commits of a deleted topic gone")
-
-    document = described(kgroup, group)
-
-    assert partitions_of(document["partitions"]) == [(kept, 0)]
-    assert document["partitions"][0]["lag"] == 2
-
-
 def test_topic_deleted_under_a_live_consumer_group(
     kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
 ) -> None:
@@ -642,32 +469,3 @@ def test_partitions_added_meanwhile(kgroup: CommandLine, world: KafkaWorld, memb
     added = row(document, topic, 3)
     assert (added["committed"], added["lag"], added["log_end"], added["member_id"]) == (None, None, 3, None)
     assert document["totals"]["unassigned_partition_count"] == 2
-
-
-def test_partitions_added_to_a_consumer_group(
-    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
-) -> None:
-    topic, group = world.topic(name("orders"), partitions=2), name("svc")
-    member = members.consumer(group, topic)
-    members.stable(member, partitions=2)
-    world.add_partitions(topic, 4)
-    members.stable(member, partitions=4)
-
-    document = described_as(kgroup, group, "Stable", in_state("Stable"))
-
-    assert partitions_of(document["partitions"]) == [(topic, number) for number in range(4)]
-    assert document["totals"]["unassigned_partition_count"] == 0
-
-
-def test_topic_no_longer_subscribed(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name) -> None:
-    """Commits on a topic that no member reads any more: rows without an owner."""
-    read, left, group = world.topic(name("read")), world.topic(name("left")), name("svc")
-    world.produce(left, 5)
-    world.commit(group, {(left, 0): 1})
-    members.stable(members.telling(group, read), partitions=1)
-
-    document = described(kgroup, group)
-
-    assert set(partitions_of(document["partitions"])) == {(read, 0), (left, 0)}
-    assert (row(document, left, 0)["member_id"], row(document, left, 0)["lag"]) == (None, 4)
-    assert document["totals"]["unassigned_partition_count"] == 1
