@@ -12,8 +12,9 @@ from msgspec.structs import replace
 
 from kgroup.cluster.broker_facts import broker_facts
 from kgroup.cluster.deadline import SharedTime
-from kgroup.cluster.first_records import First, first_records_of
+from kgroup.cluster.first_records import first_records_of
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
+from kgroup.cluster.lag_reading import LagFacts
 from kgroup.cluster.offsets_topic.group_log import GroupLogs
 from kgroup.cluster.offsets_topic.group_past import UnknownPasts
 from kgroup.cluster.offsets_topic.replica_health import offsets_topic
@@ -22,29 +23,22 @@ from kgroup.cluster.snapshot import Cluster, Snapshot
 from kgroup.cluster.topics import LogView, TopicLayout, list_topics
 from kgroup.groups.doctor.about_lag import asks_for_first_unread, may_be_stuck
 from kgroup.groups.doctor.from_log import DoctorLogFacts, from_log
-from kgroup.groups.doctor.snapshot import (
-    ClusterSnapshot,
-    GroupSnapshot,
-    LogDetails,
-    Production,
-    TopicDetails,
-)
+from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot, TopicDetails
 from kgroup.groups.history.summary import HistoryQuery
 from kgroup.groups.lag.evidence import MemberFacts
 from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
 from kgroup.groups.migration.readiness import assess_readiness
 from kgroup.groups.selection import SelectedGroups, without_unread_groups
-from kgroup.groups.thresholds import RATE_SPAN, RECENT_SPAN
 from kgroup.model.groups import Group, LoggedCommit, LogRange, Partition, RowError
 from kgroup.model.migration_facts import SESSION_CONFIG, BrokerFacts, GroupPast, OpenTransaction
 from kgroup.model.reporter import NullReporter, Reporter
 from kgroup.model.topic_partition import TopicPartition
+from kgroup.queries.lag import RATES_MS, EvidenceOfLogs, first_unread
 from kgroup.queries.migration_data import load_rules
 from kgroup.queries.migration_evidence import PAST_BUDGET_S, read_migration_evidence, topics_of
 from kgroup.support.errors import KgroupError, NotFound
 from kgroup.support.units import plural
 
-_NOT_ASKED = KgroupError("not asked for")
 _STATE_SUFFIX = "-changelog"
 _NO_OFFSET = 0
 """Where a commit is in the log of groups: the past of a group does not keep it, and no rule needs it."""
@@ -57,48 +51,6 @@ class ScanDepth(msgspec.Struct, frozen=True):
 
     span_ms: int
     budget_s: float
-
-
-class _Logs(msgspec.Struct, frozen=True):
-    """The state of partitions: log views, the times of the records at last stable offsets, open transactions."""
-
-    layouts: Layouts
-    views: Views
-    blocked_since_ms: Mapping[TopicPartition, int | KgroupError | None]
-    open_transactions: OpenTransactions
-    known: dict[TopicPartition, LogDetails] = msgspec.field(default_factory=dict)
-
-    def facts(self, tp: TopicPartition) -> LogDetails:
-        """The details of one partition, the same for all its groups; empty if its log could not be read."""
-        found = self.known.get(tp)
-        if found is None:
-            found = self.known[tp] = self._facts(tp)
-        return found
-
-    def _facts(self, tp: TopicPartition) -> LogDetails:
-        view = self.views.get(tp)
-        if not isinstance(view, LogView):
-            return LogDetails()
-        arrived, lately = (0 if since is None else view.end - since for since in view.at_times)
-        blocked_ms = self.blocked_since_ms.get(tp)
-        return LogDetails(
-            last_stable=view.last_stable.offset,
-            held_since_ms=self._transaction_start_ms(tp, view.last_stable.offset)
-            or (blocked_ms if isinstance(blocked_ms, int) else None),
-            production=Production(arrived, RATE_SPAN.value),
-            leader_epoch=view.leader_epoch,
-            recent=Production(lately, RECENT_SPAN.value),
-        )
-
-    def _transaction_start_ms(self, tp: TopicPartition, offset: int) -> int | None:
-        """When the transaction at this offset began, by the broker's clock, or None; producers set record times."""
-        transactions = self.open_transactions.get(tp, ())
-        holders = (
-            ()
-            if isinstance(transactions, KgroupError)
-            else (transaction for transaction in transactions if transaction.start_offset <= offset)
-        )
-        return next((transaction.began_ms for transaction in holders if transaction.began_ms is not None), None)
 
 
 class GroupsReader:
@@ -199,10 +151,14 @@ def group_snapshots(reader: GroupsReader, snapshot: Snapshot, part: int) -> tupl
     groups = [_with_all_partitions(group, layouts) for group in known]
     # Partitions with an error are skipped: reading them would wait for a leader once more.
     partitions = {p.tp for group in groups for p in group.partitions if p.error is None}
-    logs = _read_logs(cluster, layouts, partitions, now_ms)
+    moments_ms = [now_ms - span_ms for span_ms in RATES_MS]
+    facts = LagFacts(layouts, cluster.log_views(layouts, partitions, moments_ms) if partitions else {}, past, {}, {})
+    facts = replace(facts, transactions=_open_transactions(cluster, facts))
+    logs = EvidenceOfLogs(facts, moments_ms)
+    held_since_ms = _held_since_ms(cluster, facts)
     # A deleted topic is not a failure.
     failed = {
-        tp: view for tp, view in logs.views.items() if isinstance(view, KgroupError) and not isinstance(view, NotFound)
+        tp: view for tp, view in facts.views.items() if isinstance(view, KgroupError) and not isinstance(view, NotFound)
     }
     names = reader.topic_names
     rules = load_rules()
@@ -210,14 +166,19 @@ def group_snapshots(reader: GroupsReader, snapshot: Snapshot, part: int) -> tupl
     for group in groups:
         item = by_name.get(group.name)
         query = HistoryQuery(since_ms, now_ms, now_ms, _session(item), jumps=False)
-        group_snapshot = _snapshot(_with_logs(group, logs.views), item, past, logs, names, query)
+        group_snapshot = _snapshot(_with_logs(group, facts.views), item, facts, logs, names, query)
         group_readiness = (
             assess_readiness(item, MigrationRequest("consumer"), rules) if item and group.type == "classic" else None
         )
-        group_snapshot = replace(
-            group_snapshot, unread={**_unread_logs(group, snapshot.errors, failed), **group_snapshot.unread}
+        snapshots.append(
+            replace(
+                group_snapshot,
+                unread={**_unread_logs(group, snapshot.errors, failed), **group_snapshot.unread},
+                held_since_ms=held_since_ms,
+                readiness=group_readiness,
+                bootstrap=cluster.ref.bootstrap_servers,
+            )
         )
-        snapshots.append(replace(group_snapshot, readiness=group_readiness, bootstrap=cluster.ref.bootstrap_servers))
     return _with_first_unread(cluster, snapshots)
 
 
@@ -236,21 +197,10 @@ def _with_first_unread(cluster: Cluster, snapshots: Sequence[GroupSnapshot]) -> 
         records = cluster.ask(first_records_of, [(tp, span) for (_, tp), span in unread_ranges.items()])
     except KgroupError:
         return tuple(snapshots)  # a finding without its age
-    first_unread = {(name, tp): records[tp, span] for (name, tp), span in unread_ranges.items()}
-    return tuple(replace(snapshot, logs=_logs_with_first_unread(snapshot, first_unread)) for snapshot in snapshots)
-
-
-def _logs_with_first_unread(
-    snapshot: GroupSnapshot, first_unread: Mapping[tuple[str, TopicPartition], First]
-) -> Mapping[TopicPartition, LogDetails]:
-    logs = dict(snapshot.logs)
-    for tp, facts in snapshot.logs.items():
-        answer = first_unread.get((snapshot.group.name, tp), _NOT_ASKED)
-        if answer is None:
-            logs[tp] = replace(facts, unread=False)
-        elif not isinstance(answer, KgroupError):
-            logs[tp] = replace(facts, unread=True, unread_offset=answer.offset, unread_since_ms=answer.timestamp_ms)
-    return logs
+    logs = {snapshot.group.name: dict(snapshot.logs) for snapshot in snapshots}
+    for (name, tp), span in unread_ranges.items():
+        logs[name][tp] = replace(logs[name][tp], first_unread=first_unread(records[tp, span]))
+    return tuple(replace(snapshot, logs=logs[snapshot.group.name]) for snapshot in snapshots)
 
 
 def _session(item: MigrationEvidence | None) -> int | None:
@@ -264,24 +214,25 @@ def _session(item: MigrationEvidence | None) -> int | None:
 def _snapshot(
     group: Group,
     item: MigrationEvidence | None,
-    past: GroupLogs,
-    logs: _Logs,
+    facts: LagFacts,
+    logs: EvidenceOfLogs,
     names: Sequence[str],
     query: HistoryQuery,
 ) -> GroupSnapshot:
-    log = past.logs.get(group.name)
+    log = facts.logs.logs.get(group.name)
     log_facts = None if log is None else from_log(log.events, log.reach, group, query)
-    why = past.unread.get(group.name, "__consumer_offsets was not read")
+    why = facts.logs.unread.get(group.name, "__consumer_offsets was not read")
     unread = {} if log_facts else dict.fromkeys(("settings", "commits", "history", "emptied_at_ms"), why)
     if log_facts and log and log.reach.stopped:
         unread |= dict.fromkeys(("settings", "emptied_at_ms"), log.reach.stopped)
     unread |= {} if item is None else item.unread
     partitions = [p.tp for p in group.partitions]
-    open_transactions, why_not_read = _transactions(logs, partitions)
+    open_transactions, why_not_read = _transactions(facts, partitions)
     if why_not_read:
         unread["transactions"] = why_not_read
-    topics = {topic: layout for topic in topics_of(group) if isinstance(layout := logs.layouts.get(topic), TopicLayout)}
-    missing_topics = {topic for topic in topics_of(group) if isinstance(logs.layouts.get(topic), NotFound)}
+    layouts = facts.layouts
+    topics = {topic: layout for topic in topics_of(group) if isinstance(layout := layouts.get(topic), TopicLayout)}
+    missing_topics = {topic for topic in topics_of(group) if isinstance(layouts.get(topic), NotFound)}
     group_past = item.past if item else None
     emptied_ms = log_facts.emptied_at_ms if log_facts else None
     if emptied_ms is None and group.is_empty and group_past:
@@ -294,7 +245,7 @@ def _snapshot(
         commits=_commits(log_facts, group_past, group),
         topic_ids={**(group_past.topic_ids if group_past else {}), **(log_facts.topic_ids if log_facts else {})},
         commits_since_ms=log_facts.commits_since_ms if log_facts else None,
-        logs={tp: logs.facts(tp) for tp in partitions},
+        logs={p.tp: logs.of(p.tp, p.log) for p in group.partitions},
         topics={topic: TopicDetails(len(layout.leaders), layout.id) for topic, layout in topics.items()},
         gone=frozenset(missing_topics),
         state_topics=tuple(_state_topics(group.name, names)),
@@ -349,14 +300,14 @@ def _state_topics(group: str, names: Sequence[str]) -> list[str]:
 
 
 def _transactions(
-    logs: _Logs, partitions: Collection[TopicPartition]
+    facts: LagFacts, partitions: Collection[TopicPartition]
 ) -> tuple[tuple[OpenTransaction, ...] | None, str | None]:
     """(the open transactions in these partitions, None); or (None, the reason) if one could not be read."""
-    if not logs.open_transactions:
+    if not facts.transactions:
         return (), None
     transactions: list[OpenTransaction] = []
     for tp in partitions:
-        read = logs.open_transactions.get(tp, ())
+        read = facts.transactions.get(tp, ())
         if isinstance(read, KgroupError):
             return None, f"open transactions of {tp}: {read.message}"
         transactions += read
@@ -394,30 +345,32 @@ def _with_log(partition: Partition, view: LogView | KgroupError | None) -> Parti
     return replace(partition, log=LogRange(view.start, view.end))
 
 
-def _read_logs(cluster: Cluster, layouts: Layouts, partitions: Collection[TopicPartition], now_ms: int) -> _Logs:
-    """The logs of these partitions; transactions are read only where the last stable offset is below the log end."""
-    views = (
-        cluster.log_views(layouts, partitions, [now_ms - RATE_SPAN.value, now_ms - RECENT_SPAN.value])
-        if partitions
-        else {}
-    )
-    blocked = {
-        tp: LogRange(view.last_stable.offset, view.end)
-        for tp, view in views.items()
-        if isinstance(view, LogView) and view.last_stable.offset < view.end
-    }
+def _open_transactions(cluster: Cluster, facts: LagFacts) -> OpenTransactions:
+    """The open transactions of the partitions whose last stable offset is below the log end."""
+    blocked = [
+        tp for tp, view in facts.views.items() if isinstance(view, LogView) and view.last_stable.offset < view.end
+    ]
     if not blocked:
-        return _Logs(layouts, views, {}, {})
-    blocked_since_ms: Mapping[TopicPartition, int | KgroupError | None]
-    open_transactions: OpenTransactions
+        return {}
     try:
-        blocked_since_ms, open_transactions = (
-            cluster.first_timestamps(blocked),
-            cluster.open_transactions(layouts, blocked),
-        )
+        return cluster.open_transactions(facts.layouts, blocked)
     except KgroupError as error:
-        blocked_since_ms, open_transactions = {}, dict.fromkeys(blocked, error)
-    return _Logs(layouts, views, blocked_since_ms, open_transactions)
+        return dict.fromkeys(blocked, error)
+
+
+def _held_since_ms(cluster: Cluster, facts: LagFacts) -> dict[TopicPartition, int]:
+    """The times of the records at last stable offsets, where no coordinator knows when the transaction began."""
+    undated = {
+        tp: LogRange(view.last_stable.offset, view.end)
+        for tp, read in facts.transactions.items()
+        if isinstance(view := facts.views[tp], LogView)
+        and (isinstance(read, KgroupError) or not read or read[0].began_ms is None)
+    }
+    try:
+        times = cluster.first_timestamps(undated) if undated else {}
+    except KgroupError:
+        return {}
+    return {tp: at_ms for tp, at_ms in times.items() if isinstance(at_ms, int)}
 
 
 def cluster_snapshot(cluster: Cluster) -> ClusterSnapshot:
@@ -434,11 +387,13 @@ def cluster_snapshot(cluster: Cluster) -> ClusterSnapshot:
     if isinstance(topic.min_in_sync, KgroupError):
         unread["min_in_sync"] = topic.min_in_sync.message
     topic_partitions = [TopicPartition(OFFSETS_TOPIC, p.partition) for p in partitions or () if p.leader is not None]
-    logs = _read_logs(cluster, layouts, topic_partitions, now_ms)
-    open_transactions, why_not_read = _transactions(logs, topic_partitions)
+    views = cluster.log_views(layouts, topic_partitions) if topic_partitions else {}
+    facts = LagFacts(layouts, views, GroupLogs({}, {}), {}, {})
+    facts = replace(facts, transactions=_open_transactions(cluster, facts))
+    open_transactions, why_not_read = _transactions(facts, topic_partitions)
     if partitions is None:
         open_transactions, why_not_read = None, unread["offsets_topic"]
-    elif failed := next((view for view in logs.views.values() if isinstance(view, KgroupError)), None):
+    elif failed := next((view for view in views.values() if isinstance(view, KgroupError)), None):
         open_transactions, why_not_read = None, f"{OFFSETS_TOPIC} {failed.message}"
     if why_not_read:
         unread["transactions"] = why_not_read
@@ -452,8 +407,8 @@ def cluster_snapshot(cluster: Cluster) -> ClusterSnapshot:
         for group in listing.groups:
             if group.coordinator is not None:
                 counts[group.coordinator.id] = counts.get(group.coordinator.id, 0) + 1
-    facts = cluster.ask(broker_facts, brokers[:1])
-    maximum = next((broker.transaction_max_ms for broker in facts.values()), None)
+    settings = cluster.ask(broker_facts, brokers[:1])
+    maximum = next((broker.transaction_max_ms for broker in settings.values()), None)
     return ClusterSnapshot(
         now_ms=now_ms,
         offsets_topic=partitions,

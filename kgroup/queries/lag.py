@@ -7,6 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from kgroup.cluster.deadline import SharedTime
 from kgroup.cluster.first_records import First
@@ -36,7 +37,9 @@ if TYPE_CHECKING:
     from kgroup.cluster.topic_retention import TopicRetentions
     from kgroup.model import migration_facts as told_facts
 
-_RATES_MS = (RATE_SPAN.value, RECENT_SPAN.value)
+RATES_MS = (RATE_SPAN.value, RECENT_SPAN.value)
+"""How long ago the log ends are read from which rates are measured."""
+
 _SPAN_MS = 3_600_000
 _IDLE_SPAN_MS = RATE_SPAN.value
 """For a group that has read everything only its pace matters, so less is read."""
@@ -80,7 +83,7 @@ def read_lag_evidence(cluster: Cluster, groups: Sequence[Group], options: LagRea
     committed = options.isolation is Isolation.READ_COMMITTED
     since = {group.name: now_ms - _span_of(group) for group in groups} if options.no_log is None else {}
     query = LagQuery(
-        moments_ms=tuple(now_ms - span_ms for span_ms in _RATES_MS),
+        moments_ms=tuple(now_ms - span_ms for span_ms in RATES_MS),
         since_ms=since,
         log_budget_s=options.log_budget_s,
         to_state=options.state,
@@ -93,7 +96,7 @@ def read_lag_evidence(cluster: Cluster, groups: Sequence[Group], options: LagRea
     facts = cached_lag_facts(cluster, groups, query)
     newest = (log.events[-1].at_ms for log in facts.logs.logs.values() if log.events)
     now_ms = max((now_ms, *newest))
-    logs, siblings = _Logs(facts, query), _siblings(facts, query, now_ms)
+    logs, siblings = EvidenceOfLogs(facts, query.moments_ms), _siblings(facts, query, now_ms)
     return {group.name: _of_group(group, facts, logs, siblings, options, now_ms) for group in groups}
 
 
@@ -101,15 +104,15 @@ def _span_of(group: Group) -> int:
     return _SPAN_MS if any(p.lag != 0 for p in group.partitions) else _IDLE_SPAN_MS
 
 
-class _Logs:
+class EvidenceOfLogs:
     """What the evidence has of a partition's log alone, made once for all groups that read it."""
 
-    def __init__(self, facts: LagFacts, query: LagQuery) -> None:
+    def __init__(self, facts: LagFacts, moments_ms: Sequence[int]) -> None:
         self._facts = facts
-        self._query = query
+        self._moments_ms = moments_ms
         self._known: dict[TopicPartition, tuple[LogRange | None, PartitionEvidence]] = {}
 
-    def evidence(self, tp: TopicPartition, log: LogRange | None) -> PartitionEvidence:
+    def of(self, tp: TopicPartition, log: LogRange | None) -> PartitionEvidence:
         """The evidence of a partition without that of a group; ``log`` are its bounds as the group was read."""
         known = self._known.get(tp)
         if known is not None and known[0] == log:
@@ -118,13 +121,12 @@ class _Logs:
         view, layout = facts.views.get(tp), facts.layouts.get(tp.topic)
         log_view = view if isinstance(view, LogView) else None
         found = PartitionEvidence(
-            ends=()
-            if log_view is None or log is None
-            else tuple(_past_log_ends(log, log_view, self._query.moments_ms)),
+            ends=() if log_view is None or log is None else tuple(_past_log_ends(log, log_view, self._moments_ms)),
             last_stable=None if log_view is None else log_view.last_stable.offset,
             open_transaction=_oldest(facts.transactions.get(tp)),
             retention=_retention(facts.retention, tp),
             leader=layout.leaders.get(tp.partition) if isinstance(layout, TopicLayout) else None,
+            leader_epoch=None if log_view is None else log_view.leader_epoch,
         )
         self._known[tp] = (log, found)
         return found
@@ -133,7 +135,7 @@ class _Logs:
 def _of_group(
     group: Group,
     facts: LagFacts,
-    logs: _Logs,
+    logs: EvidenceOfLogs,
     siblings: Sequence[Sibling] | None,
     options: LagReadOptions,
     now_ms: int,
@@ -209,25 +211,19 @@ def _of_topic(tp: TopicPartition, error: KgroupError) -> str:
 
 
 def _partitions(
-    group: Group, logs: _Logs, firsts: Mapping[TopicPartition, First], log_facts: LagLogFacts | None
+    group: Group, logs: EvidenceOfLogs, firsts: Mapping[TopicPartition, First], log_facts: LagLogFacts | None
 ) -> dict[TopicPartition, PartitionEvidence]:
     commits = {} if log_facts is None else log_facts.commits
     read_since_ms = None if log_facts is None else log_facts.read_since_ms
-    found = {}
-    for p in group.partitions:
-        tp = p.tp
-        of_log = logs.evidence(tp, p.log)
-        found[tp] = PartitionEvidence(
-            commits.get(tp, ()),
-            read_since_ms,
-            of_log.ends,
-            _first_unread(firsts[tp]) if tp in firsts else None,
-            of_log.last_stable,
-            of_log.open_transaction,
-            of_log.retention,
-            of_log.leader,
+    return {
+        (tp := p.tp): replace(
+            logs.of(tp, p.log),
+            commits=commits.get(tp, ()),
+            read_since_ms=read_since_ms,
+            first_unread=first_unread(firsts[tp]) if tp in firsts else None,
         )
-    return found
+        for p in group.partitions
+    }
 
 
 def _past_log_ends(log: LogRange, view: LogView, moments_ms: Sequence[int]) -> Iterator[LogPoint]:
@@ -236,7 +232,8 @@ def _past_log_ends(log: LogRange, view: LogView, moments_ms: Sequence[int]) -> I
         yield LogPoint(moment_ms, log.end if younger is None else min(younger, log.end))
 
 
-def _first_unread(first: First) -> FirstUnread | None:
+def first_unread(first: First) -> FirstUnread | None:
+    """The first unread record as it was read; None if it could not be read."""
     if isinstance(first, KgroupError):
         return None
     return FirstUnread(None) if first is None else FirstUnread(first.offset, first.timestamp_ms)

@@ -15,7 +15,7 @@ from kgroup.groups.doctor.finding import (
     kgroup_command,
     unread_partitions_text,
 )
-from kgroup.groups.doctor.snapshot import NO_COMMITS, GroupSnapshot, Production
+from kgroup.groups.doctor.snapshot import NO_COMMITS, GroupSnapshot
 from kgroup.groups.lag.hot_partitions import hot_partitions
 from kgroup.groups.lag.rates import LagTrend, rate_words, span_words
 from kgroup.groups.lag.report import PartitionLag
@@ -142,11 +142,7 @@ def skewed_lag(snapshot: GroupSnapshot) -> Answer:
 
 def hot_partition(snapshot: GroupSnapshot) -> Answer:
     """Arrivals are compared, not lag."""
-    known = {
-        p.tp: facts.production.per_second
-        for p in snapshot.group.partitions
-        if (facts := snapshot.logs.get(p.tp)) is not None and facts.production is not None
-    }
+    known = snapshot.arrivals
     missing = [str(p.tp) for p in snapshot.group.partitions if p.tp not in known]
     if missing and not known:
         return HOT_PARTITION.unknown(snapshot.why("production", "how many records arrive was not read"))
@@ -229,7 +225,7 @@ def stalled_commits(snapshot: GroupSnapshot) -> Answer:
 
 def _may_hold_no_record(snapshot: GroupSnapshot, row: PartitionLag) -> bool:
     facts = snapshot.logs.get(row.partition.tp)
-    return (row.lag or 0) < LEAST_UNREAD.value and (facts is None or facts.unread is None)
+    return (row.lag or 0) < LEAST_UNREAD.value and (facts is None or facts.first_unread is None)
 
 
 def _is_early(row: PartitionLag, now_ms: int) -> bool:
@@ -292,7 +288,7 @@ def no_reader(snapshot: GroupSnapshot) -> Answer:
     arrivals, lag = _arrivals(snapshot, rows), sum(p.lag or 0 for p in rows)
     if not by_tool and arrivals is None and lag < LEAST_UNREAD.value:
         return NO_READER.partly(snapshot.why("production", "how many records arrive was not read"))
-    quiet = not by_tool and arrivals is not None and not arrivals.records
+    quiet = not by_tool and arrivals == 0
     # Of a smaller gap no rates are needed, which take long to compute.
     large = not by_tool and lag >= LEAST_LAG.value and snapshot.gap is not None
     if quiet and not large:
@@ -367,17 +363,15 @@ def large_gap(snapshot: GroupSnapshot) -> Answer:
     )
 
 
-def _arrivals(snapshot: GroupSnapshot, rows: Sequence[PartitionLag]) -> Production | None:
-    """The sum of what arrives on these partitions, as far as it is known; None if nothing of it is."""
-    known = [facts.production for p in rows if (facts := snapshot.logs.get(p.partition.tp)) and facts.production]
-    return Production(sum(each.records for each in known), known[0].span_ms) if known else None
+def _arrivals(snapshot: GroupSnapshot, rows: Sequence[PartitionLag]) -> float | None:
+    """What arrives per second on these partitions, as far as it is known; None if nothing of it is."""
+    known = [snapshot.arrivals[p.partition.tp] for p in rows if p.partition.tp in snapshot.arrivals]
+    return sum(known) if known else None
 
 
-def _arriving(production: Production | None) -> str:
+def _arriving(per_s: float | None) -> str:
     """`` while 1.8/s (10m) arrived``; empty if nothing arrived in that span, or if that is unknown."""
-    if production is None or not production.records:
-        return ""
-    return f" while {rate_words(production.per_second)}{span_words(production.span_ms)} arrived"
+    return f" while {rate_words(per_s)}{span_words(RATE_SPAN.value)} arrived" if per_s else ""
 
 
 def _ago(snapshot: GroupSnapshot, at_ms: int) -> str:

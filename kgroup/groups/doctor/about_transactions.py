@@ -47,14 +47,15 @@ def lso_stuck(snapshot: GroupSnapshot) -> Answer:
     blocked: list[tuple[bool, int, int, str, int]] = []
     missing: list[str] = []
     undated: list[str] = []
-    since = {(t.topic, t.partition): t.last_ms for t in snapshot.transactions or ()}
     for partition in group.partitions:
         key = partition.tp
         facts = snapshot.logs.get(key)
         if partition.log is None or facts is None or facts.last_stable is None:
             missing.append(str(partition.tp))
         elif facts.last_stable < partition.log.end:
-            start = facts.held_since_ms if facts.held_since_ms is not None else since.get(key)
+            start = snapshot.held_since_ms.get(key)
+            if start is None and facts.open_transaction is not None:
+                start = facts.open_transaction.since_ms
             if start is None:
                 undated.append(str(partition.tp))
             elif (age := snapshot.now_ms - start) >= LONG_TRANSACTION.value:

@@ -9,16 +9,10 @@ from collections.abc import Mapping
 from functools import cached_property
 
 import msgspec
+from msgspec.structs import replace
 
 from kgroup.groups.history.model import CrashLoop
-from kgroup.groups.lag.evidence import (
-    EvidenceSource,
-    FirstUnread,
-    LagEvidence,
-    LogPoint,
-    MemberFacts,
-    PartitionEvidence,
-)
+from kgroup.groups.lag.evidence import EvidenceSource, LagEvidence, MemberFacts, PartitionEvidence
 from kgroup.groups.lag.measure import measure_lag
 from kgroup.groups.lag.report import GroupLag
 from kgroup.groups.member_labels import unsubscribed_topics
@@ -26,7 +20,7 @@ from kgroup.groups.migration.check import Readiness
 from kgroup.groups.verdict.large_gap import LargeGap, large_gap
 from kgroup.groups.verdict.lines import crash_loops_in
 from kgroup.groups.verdict.shape import Shape, shape_of
-from kgroup.model.groups import Group, LoggedCommit, Partition
+from kgroup.model.groups import Group, LoggedCommit
 from kgroup.model.migration_facts import BrokerFacts
 from kgroup.model.migration_facts import OpenTransaction as OpenTransaction
 from kgroup.model.topic_partition import PartitionReplicas, TopicPartition
@@ -34,40 +28,7 @@ from kgroup.model.topic_partition import PartitionReplicas, TopicPartition
 NO_COMMITS = "the commits in __consumer_offsets were not read"
 
 
-class Production(msgspec.Struct, frozen=True, gc=False):
-    """The offsets that were written in the last ``span_ms``, including transaction markers."""
-
-    records: int
-    span_ms: int
-
-    @property
-    def per_second(self) -> float:
-        """Records per second; 0 for an empty span."""
-        return 1000 * self.records / self.span_ms if self.span_ms > 0 else 0.0
-
-
-class LogDetails(msgspec.Struct, frozen=True, gc=False):
-    """Facts about a partition's log, in addition to its range.
-
-    ``last_stable`` is the last stable offset, ``held_since_ms`` the time of the record at that offset (None: there is
-    none, or unknown). ``leader_epoch`` is the leader's epoch (ListOffsets, latest). ``unread`` is whether there is a
-    record between the group's commit and the log end: transaction markers count as lag, but no consumer reads them.
-    ``unread_offset`` and ``unread_since_ms`` are offset and time of the first such record. All are None if they were
-    not read; these two also if there is no such record, and the time if it has none. ``recent`` is the production of
-    the last minute.
-    """
-
-    last_stable: int | None = None
-    held_since_ms: int | None = None
-    production: Production | None = None
-    leader_epoch: int | None = None
-    unread: bool | None = None
-    unread_offset: int | None = None
-    unread_since_ms: int | None = None
-    recent: Production | None = None
-
-
-_NO_DETAILS = LogDetails()
+_NOTHING = PartitionEvidence()
 
 
 class TopicDetails(msgspec.Struct, frozen=True):
@@ -123,9 +84,11 @@ class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
 
     ``group`` has the members, and a row for every partition that is assigned or committed, and for every other
     partition of a topic that the group commits to. ``settings`` are by member id. ``commits`` are the present commits
-    with their history since ``commits_since_ms``, oldest first, none without any. ``topic_ids`` are those in the newest
-    commits, as text (written since Kafka 4.1). ``topics`` are the existing topics. ``gone`` are topics of commits
-    and subscriptions that certainly do not exist. A topic that this user may not DESCRIBE is in neither.
+    with their history since ``commits_since_ms``, oldest first, none without any. ``logs`` are as ``lag`` reads them,
+    without commits. ``held_since_ms`` is the time of the record at the last stable offset, where no coordinator knows
+    when its transaction began. ``topic_ids`` are those in the newest commits, as text (written since Kafka 4.1).
+    ``topics`` are the existing topics. ``gone`` are topics of commits and subscriptions that certainly do not exist. A
+    topic that this user may not DESCRIBE is in neither.
     ``state_topics`` hold state of the group (``GROUP-...-changelog``). ``configs`` are the group's dynamic configs.
     ``emptied_at_ms`` is when it became Empty for the broker, ``state_since_ms`` since when it is in its state, which is
     earlier if kgroup has held it since. ``transactions`` are the open ones in its partitions,
@@ -139,7 +102,8 @@ class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
     commits: Mapping[TopicPartition, tuple[LoggedCommit, ...]] | None = None
     topic_ids: Mapping[TopicPartition, str] = msgspec.field(default_factory=dict)
     commits_since_ms: int | None = None
-    logs: Mapping[TopicPartition, LogDetails] = msgspec.field(default_factory=dict)
+    logs: Mapping[TopicPartition, PartitionEvidence] = msgspec.field(default_factory=dict)
+    held_since_ms: Mapping[TopicPartition, int] = msgspec.field(default_factory=dict)
     topics: Mapping[str, TopicDetails] | None = None
     gone: frozenset[str] | None = None
     state_topics: tuple[str, ...] = ()
@@ -183,31 +147,27 @@ class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
     def evidence(self) -> LagEvidence:
         """The part of the snapshot that shows the lag."""
         since_ms = self.emptied_at_ms if self.state_since_ms is None and self.group.is_empty else self.state_since_ms
+        logs, commits, read_since_ms = self.logs, self.commits or {}, self.commits_since_ms
         return LagEvidence(
             now_ms=self.now_ms,
-            partitions={p.tp: self._evidence_of(p) for p in self.group.partitions},
+            partitions={
+                (tp := p.tp): replace(logs.get(tp, _NOTHING), commits=commits.get(tp, ()), read_since_ms=read_since_ms)
+                for p in self.group.partitions
+            },
             state_since_ms=since_ms,
             crash_loops=self.history.crash_loops if self.history else (),
             unknown={EvidenceSource.COMMITS: self.why("commits", NO_COMMITS)} if self.commits is None else {},
         )
 
-    def _evidence_of(self, partition: Partition) -> PartitionEvidence:
-        tp, log = partition.tp, partition.log
-        facts = self.logs.get(tp, _NO_DETAILS)
-        ends = () if log is None else (each for each in (facts.production, facts.recent) if each is not None)
-        first = None if facts.unread is None else FirstUnread(None)
-        if facts.unread and log is not None and partition.commit is not None:
-            start = max(partition.commit.offset, log.start)
-            first = FirstUnread(max(start, facts.unread_offset or 0), facts.unread_since_ms)
-        return PartitionEvidence(
-            commits=(self.commits or {}).get(tp, ()),
-            read_since_ms=self.commits_since_ms,
-            ends=tuple(
-                LogPoint(self.now_ms - each.span_ms, log.end - each.records) for each in ends if log is not None
-            ),
-            first_unread=first,
-            last_stable=facts.last_stable,
-        )
+    @cached_property
+    def arrivals(self) -> Mapping[TopicPartition, float]:
+        """Offsets per second, markers of transactions included, that were written in ``RATE_SPAN``, where known."""
+        known = ((p.tp, p.log, self.logs.get(p.tp, _NOTHING).ends) for p in self.group.partitions)
+        return {
+            tp: 1000 * (log.end - ends[0].end) / (self.now_ms - ends[0].timestamp_ms)
+            for tp, log, ends in known
+            if log is not None and ends
+        }
 
     @cached_property
     def last_commit_ms(self) -> int | None:

@@ -87,7 +87,8 @@ class PartitionEvidence(msgspec.Struct, frozen=True, gc=False):
     ``commits`` are those in ``__consumer_offsets`` since the partition's last tombstone, oldest first; the newest one
     is included at any age. From ``read_since_ms`` on none is missing (None: compaction may have removed some).
     ``ends`` are past moments at which the log end is known. ``first_unread`` is None if it was not read.
-    ``last_stable`` is the last stable offset, ``open_transaction`` blocks it. ``leader`` is a broker id.
+    ``last_stable`` is the last stable offset, ``open_transaction`` blocks it. ``leader`` is a broker id,
+    ``leader_epoch`` its epoch (ListOffsets, latest).
     """
 
     commits: tuple[LoggedCommit, ...] = ()
@@ -98,6 +99,7 @@ class PartitionEvidence(msgspec.Struct, frozen=True, gc=False):
     open_transaction: BlockingTransaction | None = None
     retention: Retention | None = None
     leader: int | None = None
+    leader_epoch: int | None = None
 
 
 def is_by_tool(known: PartitionEvidence) -> bool:

@@ -14,6 +14,7 @@ from kgroup.groups.doctor.finding import Answer, Finding, NotChecked
 from kgroup.groups.doctor.rules import BY_ID, CLUSTER_RULES, GROUP_RULES, ORDER, RULES
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot, RebalanceHistory
 from kgroup.groups.history.model import CrashLoop
+from kgroup.groups.lag.evidence import FirstUnread
 from tests.helpers.cases import doctor_of_cluster, doctor_of_members, doctor_of_offsets
 from tests.helpers.cases.doctor import (
     CLUSTER,
@@ -53,7 +54,13 @@ def test_which_groups_are_judged_without_their_first_unread_records() -> None:
     groups = [case.snapshot for case in CASES if isinstance(case.snapshot, GroupSnapshot)]
     judged_without = [snapshot for snapshot in groups if not asks_for_first_unread(snapshot)]
     for snapshot in judged_without:
-        logs = {tp: replace(facts, unread=True, unread_since_ms=NOW) for tp, facts in snapshot.logs.items()}
+        logs = {
+            p.tp: replace(known, first_unread=FirstUnread(max(p.commit.offset, p.log.start), NOW))
+            if p.commit is not None and p.log is not None
+            else known
+            for p in snapshot.group.partitions
+            if (known := snapshot.logs.get(p.tp)) is not None
+        }
         assert diagnose_group(replace(snapshot, logs=logs)) == diagnose_group(snapshot)
     assert EMPTY in judged_without
     assert len(judged_without) < len(groups) / 2
@@ -198,7 +205,8 @@ def test_a_large_gap_without_a_reader_is_a_warning_also_where_nothing_arrives() 
     assert isinstance(found, Finding)
     assert (found.severity, found.evidence) == ("warning", "6100 unread on 1 partition, no member for 20m")
     assert found.commands[-1] == "kgroup catchup start orders-enrich"
-    assert no_reader(replace(known, group=unread(20 * M, lag=6000).group)) == (), "ten minutes, and no more"
+    shorter = replace(unread(20 * M, records=0, lag=6000), commits=known.commits)
+    assert no_reader(shorter) == (), "ten minutes, and no more"
 
 
 def test_a_reset_is_checked_before_consumers_start() -> None:

@@ -12,12 +12,10 @@ from kgroup.groups.doctor.finding import Severity
 from kgroup.groups.doctor.snapshot import (
     ClusterSnapshot,
     GroupSnapshot,
-    LogDetails,
-    Production,
     RebalanceHistory,
     TopicDetails,
 )
-from kgroup.groups.lag.evidence import MemberFacts
+from kgroup.groups.lag.evidence import FirstUnread, LogPoint, MemberFacts, PartitionEvidence
 from kgroup.groups.migration.check import MigrationPath, Readiness, ReadinessResult
 from kgroup.model.commit import Commit
 from kgroup.model.groups import Coordinator, Group, LoggedCommit, LogRange, Member, Partition, TopicPartitions
@@ -100,11 +98,24 @@ def logged(offset: int, at_ms: int, *, by_tool: bool = False) -> LoggedCommit:
     return LoggedCommit("orders", 0, offset, None, at_ms, 0, "", by_tool)
 
 
-def log(last_stable: int | None = 1000, records: int | None = 6000, epoch: int | None = 4, **other: Any) -> LogDetails:
-    production, recent = (
-        (None, None) if records is None else (Production(records, 10 * M), Production(records // 10, M))
+def log(
+    last_stable: int | None = 1000,
+    records: int | None = 6000,
+    epoch: int | None = 4,
+    *,
+    end: int = 1000,
+    unread: bool | None = None,
+    unread_offset: int = 1000,
+    unread_since_ms: int | None = None,
+) -> PartitionEvidence:
+    """A log up to ``end`` with so many records in ten minutes, and whether one is known to be unread."""
+    ends = () if records is None else (LogPoint(NOW - 10 * M, end - records), LogPoint(NOW - M, end - records // 10))
+    return PartitionEvidence(
+        ends=ends,
+        first_unread=None if unread is None else FirstUnread(unread_offset if unread else None, unread_since_ms),
+        last_stable=last_stable,
+        leader_epoch=epoch,
     )
-    return LogDetails(last_stable=last_stable, production=production, leader_epoch=epoch, recent=recent, **other)
 
 
 A, B = member("enrich-0", 0, 1, 2), member("enrich-1", 3, 4, 5)

@@ -58,7 +58,7 @@ def crashing(*ago_ms: int, number: int = 3, unread_ms: int | None = None, lag: i
     gone = tuple(OwnerGone(NOW - ago, at, at, f"enrich-{at}") for at, ago in enumerate(ago_ms))
     rows = tuple(partition(n, end=1000 + lag if n == number else 1000) for n in range(6))
     past = replace(restarts(*(2 * S for _ in ago_ms)), crash_loops=(CrashLoop("orders", number, 1000, gone),))
-    unread = log(unread=True, unread_since_ms=unread_ms)
+    unread = log(end=1000 + lag, unread=True, unread_since_ms=unread_ms)
     return replace(having((A, B), rows), history=past, logs={**HEALTHY.logs, TopicPartition("orders", number): unread})
 
 

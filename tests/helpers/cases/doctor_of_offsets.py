@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from kgroup.groups.doctor.snapshot import (
     GroupSnapshot,
-    LogDetails,
     OpenTransaction,
     TopicDetails,
 )
+from kgroup.groups.lag.evidence import BlockingTransaction
 from kgroup.model.groups import Partition
 from kgroup.model.migration_facts import BrokerFacts
 from kgroup.model.topic_partition import TopicPartition
@@ -69,7 +69,7 @@ def standing(
     return replace(
         one(partition(0, end=1000 + lag)),
         commits={**(HEALTHY.commits or {}), KEYS[0]: before + since},
-        logs={**HEALTHY.logs, KEYS[0]: log(stable, records, **other)},
+        logs={**HEALTHY.logs, KEYS[0]: log(stable, records, end=1000 + lag, **other)},
     )
 
 
@@ -86,7 +86,7 @@ def unread(
         one(partition(0, end=1000 + lag), EMPTY),
         emptied_at_ms=NOW - ms,
         commits={KEYS[0]: (logged(1000, NOW - ago, by_tool=reset_ago is not None),)},
-        logs={**HEALTHY.logs, KEYS[0]: log(9999, records)},
+        logs={**HEALTHY.logs, KEYS[0]: log(9999, records, end=1000 + lag)},
     )
 
 
@@ -96,7 +96,7 @@ def reading(per_s: float, lag: int, records: int | None = 6000, minutes: int = 1
     return replace(
         one(partition(0, end=1000 + lag)),
         commits={**(HEALTHY.commits or {}), KEYS[0]: commits(*offsets, every_ms=10 * S)},
-        logs={**HEALTHY.logs, KEYS[0]: log(9999, records)},
+        logs={**HEALTHY.logs, KEYS[0]: log(9999, records, end=1000 + lag)},
     )
 
 
@@ -108,15 +108,15 @@ def left(ms: int, **subscription: Any) -> GroupSnapshot:
         HEALTHY,
         group=having((A, member), (*PARTITIONS, old)).group,
         commits={**(HEALTHY.commits or {}), old.tp: (logged(1000, NOW - ms),)},
-        logs={**HEALTHY.logs, old.tp: log(9999, 600)},
+        logs={**HEALTHY.logs, old.tp: log(9999, 600, end=1500)},
     )
 
 
 def held(ms: int | None, committed: int = 800, **other: object) -> GroupSnapshot:
     """orders:0 with the last stable offset at 800 for so long."""
-    since = None if ms is None else NOW - ms
-    given = replace(one(partition(0, committed)), logs={**HEALTHY.logs, KEYS[0]: LogDetails(800, since)})
-    return replace(given, **other)
+    since = {} if ms is None else {KEYS[0]: NOW - ms}
+    blocked = {**HEALTHY.logs, KEYS[0]: log(800, None)}
+    return replace(one(partition(0, committed)), **({"logs": blocked, "held_since_ms": since} | other))
 
 
 def hanging(ms: int, known: bool | None = False) -> OpenTransaction:
@@ -550,7 +550,7 @@ CASES = (
     Case(
         "lso-stuck",
         "by the transaction's age",
-        held(None, transactions=(replace(hanging(M), partition=0),)),
+        held(None, logs={KEYS[0]: replace(log(800), open_transaction=BlockingTransaction(4711, 9, 800, NOW - M))}),
         WARNING,
         "orders:0 is at 800 for 1m: 200 records held back",
     ),
