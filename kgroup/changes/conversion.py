@@ -23,27 +23,23 @@ from kgroup.support.errors import KgroupError, NotFound
 
 
 def plan_conversion(
-    cluster: ChangingCluster,
     found: SelectedGroups,
+    layouts: Mapping[str, TopicLayout | KgroupError],
     targets: Mapping[str, str],
     configs: Mapping[str, Mapping[str, str | None]],
-) -> tuple[ChangePlan, Mapping[str, TopicLayout | KgroupError]]:
-    """Rows that write each commit of these groups unchanged, and the new type of each group; also the topic layouts.
+) -> ChangePlan:
+    """Rows that write each commit of these groups unchanged, and the new type of each group.
 
     Commits on deleted topics cannot be made again, and are left out.
     """
-    groups = [group for group in found.groups if group.name in targets]
-    commits = {group.name: committed(group) for group in groups}
-    layouts = cluster.layouts({topic for own in commits.values() for topic, _ in own})
     rows = [
-        ChangeRow(name, *tp, commit, commit)
-        for name, own in commits.items()
-        for tp, commit in sorted(own.items())
+        ChangeRow(group.name, *tp, commit, commit)
+        for group in found.groups
+        if group.name in targets
+        for tp, commit in sorted(committed(group).items())
         if not isinstance(layouts.get(tp.topic), NotFound)
     ]
-    return ChangePlan(
-        found.groups, tuple(rows), errors=_whole(found), converted=dict(targets), configs=configs
-    ), layouts
+    return ChangePlan(found.groups, tuple(rows), errors=_whole(found), converted=dict(targets), configs=configs)
 
 
 def _whole(found: SelectedGroups) -> tuple[RowError, ...]:

@@ -26,7 +26,7 @@ from kgroup.groups.selection import Groups, SelectedGroups, Selection, names_of,
 from kgroup.model.groups import Group, ListedGroup, is_of_consumers
 from kgroup.model.migration_facts import HEARTBEAT_CONFIG, SESSION_CONFIG
 from kgroup.model.reporter import Reporter
-from kgroup.queries.migration_evidence import read_migration_evidence
+from kgroup.queries.migration_evidence import read_migration_evidence, topics_of
 from kgroup.queries.snapshots import choose_groups, refuse_foreign
 from kgroup.support.errors import KgroupError, Refused, refusal_code
 from kgroup.support.units import plural
@@ -141,8 +141,9 @@ def _plan_migration(
     reporter: Reporter, cluster: ChangingCluster, how: Change, found: MigrationCandidates, options: MigrationOptions
 ) -> Migration:
     """Read the evidence that the checks need, judge, and plan; nothing is changed."""
+    layouts = cluster.layouts({topic for group in found.selected.groups for topic in topics_of(group)})
     evidence = read_migration_evidence(
-        reporter, cluster, found.selected, found.others, options.clients.used, options.configured
+        reporter, cluster, found.selected, layouts, found.others, options.clients.used, options.configured
     )
     wanted = options.wanted
     assessed = worst_first([assess_readiness(item, wanted, options.rules) for item in evidence])
@@ -154,7 +155,7 @@ def _plan_migration(
     configs = {item.group.name: item.configs or {} for item in evidence}
     unlike = {name for name in arrived if any(configs[name].get(key) != value for key, value in values.items())}
     set_for = dict.fromkeys([*targets, *sorted(unlike)], values) if values else {}
-    plan, layouts = plan_conversion(cluster, empty, targets, set_for)
+    plan = plan_conversion(empty, layouts, targets, set_for)
     refusals = [*_blocked(kept, _guessed_owners(evidence)), *_unread(found.selected, targets)]
     refusals += _unread_configs(evidence, set_for)
     return Migration(found, evidence, kept, len(assessed) - len(kept), plan, layouts, tuple(refusals), configs)

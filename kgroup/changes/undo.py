@@ -206,9 +206,11 @@ def _conversion_back(cluster: ChangingCluster, entry: JournalEntry, seen: _Seen)
     named = sorted(name for name in entry.configs if _maybe(entry, entry.configured, name))
     answers = cluster.ask(group_configs, named) if named else {}
     now = {name: found for name, found in answers.items() if not isinstance(found, KgroupError)}
-    plan, layouts = plan_conversion(cluster, seen.chosen, targets, _configs_back(entry, now))
     missing = _missing_commits(entry, seen)
-    layouts = {**layouts, **cluster.layouts({row.topic for row in missing})}
+    layouts = cluster.layouts(
+        {p.topic for group in seen.chosen.groups for p in group.partitions} | {row.topic for row in missing}
+    )
+    plan = plan_conversion(seen.chosen, layouts, targets, _configs_back(entry, now))
     faults = {row.topic: why_not_restorable(row.topic, entry, layouts) for row in missing}
     missing = [row.failing(RowError.of(fault)) if (fault := faults[row.topic]) else row for row in missing]
     created = {row.group for row in missing} - {group.name for group in seen.chosen.groups}

@@ -14,7 +14,7 @@ from kgroup.cluster.broker_errors import NONE, topic_error
 from kgroup.cluster.byte_reader import MalformedRecord
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.offsets_topic.record_batches import RecordBatch, batches, fetch_request, first_at
-from kgroup.cluster.topics import TopicLayout, topic_layouts
+from kgroup.cluster.topics import TopicLayout
 from kgroup.model.groups import LogRange
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, Unreachable
@@ -38,20 +38,16 @@ First = FirstRecord | KgroupError | None
 """None: the range holds no record, only markers, aborted records, or gaps left by compaction."""
 
 
-async def first_timestamps(client: CoordinatorClient, ranges: Iterable[Span]) -> dict[Span, int | KgroupError | None]:
+async def first_timestamps(
+    client: CoordinatorClient, layouts: Mapping[str, TopicLayout | KgroupError], ranges: Iterable[Span]
+) -> dict[Span, int | KgroupError | None]:
     """When the first record of each range was written, in ms since 1970, by the record's own timestamp.
 
     None: the range holds no record, only transaction markers or gaps left by compaction. If a batch uses a codec that
     is not installed, the result is the timestamp of the batch's first record, which may be slightly before the range. A
-    KgroupError: the partition could not be read, or its records have no timestampstamp.
+    KgroupError: the partition could not be read, or its records have no timestamp.
     """
-    return {span: _time(first) for span, first in (await first_records_of(client, ranges)).items()}
-
-
-async def first_records_of(client: CoordinatorClient, ranges: Iterable[Span]) -> dict[Span, First]:
-    """As ``first_records``; the leaders of the partitions are looked up."""
-    spans = list(ranges)
-    return await first_records(client, await topic_layouts(client, {topic for (topic, _), _ in spans}), spans)
+    return {span: _time(first) for span, first in (await first_records(client, layouts, ranges)).items()}
 
 
 def _time(first: First) -> int | KgroupError | None:

@@ -231,16 +231,12 @@ class Cluster(ClusterConnection):
         return self._ask(read)
 
     def first_timestamps(
-        self, ranges: Mapping[TopicPartition, LogRange]
-    ) -> dict[TopicPartition, int | KgroupError | None]:
-        timestamps = self.first_timestamps_of(ranges.items())
-        return {tp: timestamps[tp, span] for tp, span in ranges.items()}
-
-    def first_timestamps_of(self, spans: Iterable[Span]) -> dict[Span, int | KgroupError | None]:
+        self, layouts: Mapping[str, TopicLayout | KgroupError], spans: Iterable[Span]
+    ) -> dict[Span, int | KgroupError | None]:
         """When the first record of each range was written; several ranges may be of one partition."""
         from kgroup.cluster.first_records import first_timestamps
 
-        return self.ask(first_timestamps, spans)
+        return self.ask(first_timestamps, layouts, spans)
 
     async def _settled_snapshot(self, groups: Sequence[ListedGroup | str], request: SnapshotRequest) -> Snapshot:
         return await self._coordinators.read_settled(lambda: self._snapshot(groups, request))

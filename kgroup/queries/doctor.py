@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from kgroup.cluster.broker_facts import broker_facts
 from kgroup.cluster.deadline import SharedTime
-from kgroup.cluster.first_records import first_records_of
+from kgroup.cluster.first_records import first_records
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.lag_reading import LagFacts
 from kgroup.cluster.offsets_topic.group_log import GroupLogs
@@ -75,7 +75,7 @@ class GroupsReader:
             return ()
 
     def evidence(
-        self, selected: SelectedGroups, part: int, known_pasts: Mapping[str, GroupPast]
+        self, selected: SelectedGroups, layouts: Layouts, part: int, known_pasts: Mapping[str, GroupPast]
     ) -> tuple[MigrationEvidence, ...]:
         """The evidence of a part of so many groups; some may have been left out."""
         with _spent(self._past_time):
@@ -86,8 +86,7 @@ class GroupsReader:
                 NullReporter(),
                 self.cluster,
                 selected,
-                (),
-                (),
+                layouts,
                 past_budget_s=share_s,
                 report=report,
                 known_pasts=known_pasts,
@@ -144,10 +143,10 @@ def group_snapshots(reader: GroupsReader, snapshot: Snapshot, part: int) -> tupl
     now_ms = cluster.now_ms()
     since_ms = now_ms - depth.span_ms
     past = reader.logs(snapshot.groups, part, since_ms)
-    evidence = reader.evidence(without_unread_groups(snapshot.groups, snapshot.errors), part, past.pasts)
+    layouts = cluster.layouts({topic for group in snapshot.groups for topic in topics_of(group)})
+    evidence = reader.evidence(without_unread_groups(snapshot.groups, snapshot.errors), layouts, part, past.pasts)
     by_name = {item.group.name: item for item in evidence}
     known = [by_name[group.name].group if group.name in by_name else group for group in snapshot.groups]
-    layouts = cluster.layouts({topic for group in known for topic in topics_of(group)})
     groups = [_with_all_partitions(group, layouts) for group in known]
     # Partitions with an error are skipped: reading them would wait for a leader once more.
     partitions = {p.tp for group in groups for p in group.partitions if p.error is None}
@@ -179,10 +178,12 @@ def group_snapshots(reader: GroupsReader, snapshot: Snapshot, part: int) -> tupl
                 bootstrap=cluster.ref.bootstrap_servers,
             )
         )
-    return _with_first_unread(cluster, snapshots)
+    return _with_first_unread(cluster, layouts, snapshots)
 
 
-def _with_first_unread(cluster: Cluster, snapshots: Sequence[GroupSnapshot]) -> tuple[GroupSnapshot, ...]:
+def _with_first_unread(
+    cluster: Cluster, layouts: Layouts, snapshots: Sequence[GroupSnapshot]
+) -> tuple[GroupSnapshot, ...]:
     """Add whether a record is unread at seemingly stalled commits: it may be new, or only a transaction marker."""
     unread_ranges = {
         (snapshot.group.name, row.partition.tp): LogRange(row.first, row.partition.log.end)
@@ -194,7 +195,7 @@ def _with_first_unread(cluster: Cluster, snapshots: Sequence[GroupSnapshot]) -> 
     if not unread_ranges:
         return tuple(snapshots)
     try:
-        records = cluster.ask(first_records_of, [(tp, span) for (_, tp), span in unread_ranges.items()])
+        records = cluster.ask(first_records, layouts, [(tp, span) for (_, tp), span in unread_ranges.items()])
     except KgroupError:
         return tuple(snapshots)  # a finding without its age
     logs = {snapshot.group.name: dict(snapshot.logs) for snapshot in snapshots}
@@ -367,10 +368,10 @@ def _held_since_ms(cluster: Cluster, facts: LagFacts) -> dict[TopicPartition, in
         and (isinstance(read, KgroupError) or not read or read[0].began_ms is None)
     }
     try:
-        times = cluster.first_timestamps(undated) if undated else {}
+        times = cluster.first_timestamps(facts.layouts, undated.items()) if undated else {}
     except KgroupError:
         return {}
-    return {tp: at_ms for tp, at_ms in times.items() if isinstance(at_ms, int)}
+    return {tp: at_ms for (tp, _), at_ms in times.items() if isinstance(at_ms, int)}
 
 
 def cluster_snapshot(cluster: Cluster) -> ClusterSnapshot:

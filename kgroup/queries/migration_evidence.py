@@ -12,6 +12,7 @@ from kgroup.cluster.broker_facts import broker_facts
 from kgroup.cluster.configs import group_configs
 from kgroup.cluster.snapshot import Cluster
 from kgroup.cluster.topic_visibility import may_hide_topics
+from kgroup.cluster.topics import TopicLayout
 from kgroup.groups.change_plan import committed
 from kgroup.groups.member_labels import without_stale_members
 from kgroup.groups.migration.evidence import ApplicationClient, MigrationEvidence
@@ -36,8 +37,9 @@ def read_migration_evidence(
     reporter: Reporter,
     cluster: Cluster,
     selected: SelectedGroups,
-    others: Sequence[ListedGroup],
-    clients: ClientUse,
+    layouts: Mapping[str, TopicLayout | KgroupError],
+    others: Sequence[ListedGroup] = (),
+    clients: ClientUse = (),
     configured: tuple[str, ...] = (),
     past_budget_s: float = PAST_BUDGET_S,
     report: Callable[[UnknownPasts], None] | None = None,
@@ -45,9 +47,10 @@ def read_migration_evidence(
 ) -> tuple[MigrationEvidence, ...]:
     """The evidence of these groups, in their order; unreadable data is None, with the reason in ``unread``.
 
-    ``others`` are groups of types that kgroup cannot describe. ``configured`` are the assignors in the application's
-    own configuration. ``past_budget_s`` is how long the groups' past is read, but of ``known_pasts``. ``report`` gets
-    what is not known of it, instead of the reporter: for groups that are read in parts.
+    ``layouts`` are those of all their topics. ``others`` are groups of types that kgroup cannot describe.
+    ``configured`` are the assignors in the application's own configuration. ``past_budget_s`` is how long the groups'
+    past is read, but of ``known_pasts``. ``report`` gets what is not known of it, instead of the reporter: for groups
+    that are read in parts.
     """
     names = [group.name for group in selected.groups]
     topics = {group.name: sorted(topics_of(group)) for group in selected.groups}
@@ -66,7 +69,6 @@ def read_migration_evidence(
         report(note)
     elif note:
         reporter.note(f"{note}")
-    layouts = cluster.layouts({topic for group_topics in topics.values() for topic in group_topics})
     missing_topics = {topic for topic, layout in layouts.items() if isinstance(layout, NotFound)}
     pending: dict[str, list[TopicPartition]] = {}
     for (name, topic, number), error in selected.unread.items():

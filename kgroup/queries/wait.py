@@ -192,7 +192,8 @@ class _Wait(PollLoop[WaitResult]):
         first_unread_ms: dict[tuple[TopicPartition, int], int | KgroupError | None] = dict(self._ages)
         missing = {(tp, start): end for (_, tp), (start, end) in spans.items() if (tp, start) not in first_unread_ms}
         ranges = [(tp, LogRange(start, end)) for (tp, start), end in missing.items()]
-        for (tp, span), answer in (self.cluster.first_timestamps_of(ranges) if ranges else {}).items():
+        layouts = self.cluster.layouts({tp.topic for tp, _ in ranges}) if ranges else {}
+        for (tp, span), answer in (self.cluster.first_timestamps(layouts, ranges) if ranges else {}).items():
             if isinstance(answer, Unreachable | NotAuthorized):
                 where = f"{tp}"
                 raise type(answer)(f"{where} {answer.message}", code=answer.code, hint=answer.hint)

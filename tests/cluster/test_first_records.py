@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
 from confluent_kafka import Producer
@@ -34,6 +34,13 @@ def produce(bootstrap: str, topic: str, count: int, size: int = 1, partition: in
         producer.commit_transaction(30)
 
 
+def times(
+    cluster: Cluster, ranges: Mapping[TopicPartition, LogRange]
+) -> dict[TopicPartition, int | KgroupError | None]:
+    answers = cluster.first_timestamps(cluster.layouts({tp.topic for tp in ranges}), ranges.items())
+    return {tp: at_ms for (tp, _), at_ms in answers.items()}
+
+
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_every_codec(bootstrap: str, world: KafkaWorld, cluster: Cluster, name: Name, codec: str) -> None:
     """A batch that kgroup's dependencies cannot unpack tells the time of its first record."""
@@ -41,7 +48,7 @@ def test_every_codec(bootstrap: str, world: KafkaWorld, cluster: Cluster, name: 
     topic = world.topic(name("orders"), partitions=2)
     produce(bootstrap, topic, 10, size=200, compression_type=codec)
     for position in (0, 4, 9):
-        told = cluster.first_timestamps({TopicPartition(topic, 0): LogRange(position, 10)})[TopicPartition(topic, 0)]
+        told = times(cluster, {TopicPartition(topic, 0): LogRange(position, 10)})[TopicPartition(topic, 0)]
         exact = START_MS + position * 1000
         assert told == (exact if unpacked else START_MS)
 
@@ -51,7 +58,7 @@ def test_broker_time(bootstrap: str, world: KafkaWorld, cluster: Cluster, name: 
     for codec in ("none", "zstd"):
         produce(bootstrap, topic, 2, size=200, compression_type=codec)
     for position in (0, 2):
-        told = cluster.first_timestamps({TopicPartition(topic, 0): LogRange(position, 4)})[TopicPartition(topic, 0)]
+        told = times(cluster, {TopicPartition(topic, 0): LogRange(position, 4)})[TopicPartition(topic, 0)]
         assert isinstance(told, int)
         assert abs(told - time.time() * 1000) < 60_000
 
@@ -62,7 +69,7 @@ def test_large_first_records(bootstrap: str, world: KafkaWorld, cluster: Cluster
     for partition in range(4):
         produce(bootstrap, topic, 1, size=300_000, partition=partition)
     wanted = {TopicPartition(topic, partition): LogRange(0, 1) for partition in range(4)}
-    assert cluster.first_timestamps(wanted) == dict.fromkeys(wanted, START_MS)
+    assert times(cluster, wanted) == dict.fromkeys(wanted, START_MS)
 
 
 def test_transaction_markers_are_no_records(bootstrap: str, world: KafkaWorld, cluster: Cluster, name: Name) -> None:
@@ -72,26 +79,25 @@ def test_transaction_markers_are_no_records(bootstrap: str, world: KafkaWorld, c
     wait_for(lambda: world.end(topic) == 8, "the last marker, which is written behind the answer")
     ranges = {7: None, 3: START_MS, 2: START_MS + 2000}
     for position, expected in ranges.items():
-        told = cluster.first_timestamps({TopicPartition(topic, 0): LogRange(position, 8)})
+        told = times(cluster, {TopicPartition(topic, 0): LogRange(position, 8)})
         assert told == {(topic, 0): expected}
 
 
 def test_what_cannot_be_read(world: KafkaWorld, cluster: Cluster, name: Name) -> None:
     topic, absent = world.topic(name("orders")), name("absent")
     world.produce(topic, 3)
-    told = cluster.first_timestamps(
+    told = times(
+        cluster,
         {
             TopicPartition(topic, 0): LogRange(0, 3),
             TopicPartition(topic, 7): LogRange(0, 3),
             TopicPartition(absent, 0): LogRange(0, 3),
-        }
+        },
     )
     assert isinstance(told[TopicPartition(topic, 0)], int)
     assert isinstance(told[TopicPartition(topic, 7)], KgroupError)
     assert isinstance(told[TopicPartition(absent, 0)], KgroupError)
     # The log has moved on: no record at that position any more.
     world.delete_records(topic, 0, 2)
-    assert isinstance(
-        cluster.first_timestamps({TopicPartition(topic, 0): LogRange(0, 3)})[TopicPartition(topic, 0)], KgroupError
-    )
-    assert cluster.first_timestamps({}) == {}
+    assert isinstance(times(cluster, {TopicPartition(topic, 0): LogRange(0, 3)})[TopicPartition(topic, 0)], KgroupError)
+    assert times(cluster, {}) == {}

@@ -46,7 +46,7 @@ def read_gap(cluster: Cluster, group: Group | None, request: GapRequest, now_ms:
     if group is not None:
         group = _with_errors(group, faults)
     gap = plan_gap(group, reading.logs, request, reading.work, now_ms)
-    logs, notes = _with_oldest(cluster, gap, reading.logs)
+    logs, notes = _with_oldest(cluster, layouts, gap, reading.logs)
     gap = plan_gap(group, logs, request, reading.work, now_ms)
     return GapInput(gap, logs, reading.work, (*past.notes, *notes), faults)
 
@@ -241,13 +241,16 @@ def _facts(
 
 
 def _with_oldest(
-    cluster: Cluster, gap: Gap, logs: Mapping[TopicPartition, PartitionLog]
+    cluster: Cluster,
+    layouts: Mapping[str, TopicLayout | KgroupError],
+    gap: Gap,
+    logs: Mapping[TopicPartition, PartitionLog],
 ) -> tuple[dict[TopicPartition, PartitionLog], tuple[str, ...]]:
     """The logs with the time of the first record of each range."""
     # The first of several ranges of a partition has the oldest records.
     spans = {item.tp: LogRange(item.start, item.end) for item in reversed(gap.ranges) if item.end > item.start}
-    answers = cluster.first_timestamps(spans) if spans else {}
-    times = {tp: at_ms for tp, at_ms in answers.items() if isinstance(at_ms, int)}
+    answers = cluster.first_timestamps(layouts, spans.items()) if spans else {}
+    times = {tp: at_ms for (tp, _), at_ms in answers.items() if isinstance(at_ms, int)}
     faults = [error for error in answers.values() if isinstance(error, KgroupError) and not isinstance(error, NotFound)]
     known = {tp: replace(log, oldest_ms=times.get(tp)) for tp, log in logs.items()}
     notes = (f"the age of the gap is unknown for some partitions: {faults[0].message}",) if faults else ()
