@@ -13,7 +13,6 @@ from kgroup.cluster.offsets_topic.scan import ScanProgress
 from kgroup.cluster.session_timeouts import consumer_sessions
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.cluster.topics import LogView
-from kgroup.groups.commit_tags import CatchupCommitTag
 from kgroup.groups.history.model import CrashLoop
 from kgroup.groups.history.own_changes import OwnChanges
 from kgroup.groups.history.summary import GroupHistory, HistoryQuery, group_history
@@ -186,7 +185,6 @@ class Histories:
             state=self._states[group],
             commits=request.commits,
             includes=request.includes,
-            mark=_plan_of,
             own=request.own,
             closed=request.closed,
         )
@@ -238,11 +236,6 @@ def _last_state(events: Sequence[Event]) -> Event | None:
 
 def _last_ms(events: Sequence[Event], now_ms: int) -> int:
     return max(now_ms, events[-1].at_ms) if events else now_ms
-
-
-def _plan_of(metadata: str) -> str | None:
-    mark = CatchupCommitTag.of(metadata)
-    return None if mark is None else mark.plan_id
 
 
 def _longer(reach: ScannedRange, more: ScannedRange, floor: int) -> ScannedRange:

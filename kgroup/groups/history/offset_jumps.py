@@ -2,19 +2,20 @@
 
 A commit record does not name its author. While the group has members, the commit is attributed to the owner of the
 partition. That is nearly a proof: the coordinator refuses plain commits of clients that are not members. A plain
-commit to an Empty group is an administrative reset, or a consumer with ``assign()``, which commits again and again.
+commit to an Empty group is by no member: a reset, or a consumer with ``assign()``, which commits again and again.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import pairwise
 
 import msgspec
 
-from kgroup.groups.commit_tags import is_plan_id
+from kgroup.groups.commit_tags import CatchupCommitTag, is_plan_id
 from kgroup.groups.history.model import HistoryStep, StepKind
 from kgroup.groups.history.track import OwnedCommit
 from kgroup.groups.next_commands import undo_move
@@ -31,7 +32,7 @@ _BESIDE_MS = 60_000
 
 
 class CommitMove(StrEnum):
-    """How a commit differs from progress. RESET: by an administrator or kgroup. DELETED: deleted or expired."""
+    """How a commit differs from progress. RESET: by kgroup, or in an Empty group. DELETED: deleted or expired."""
 
     BACK = "back"
     FORWARD = "forward"
@@ -42,18 +43,14 @@ class CommitMove(StrEnum):
 class CommitAuthor(StrEnum):
     """Who made a commit.
 
-    MEMBER: the owner of the partition. ADMIN: another client, while the group was Empty. OUTSIDER: the same, but at
-    least three commits for the partition in that time. TRANSACTION: a producer, if no member owned the partition.
-    KGROUP: the commit's metadata has kgroup's mark, or the journal has the change. DELETION: the offsets were deleted
-    with their group.
+    MEMBER: the owner of the partition. NO_MEMBER: the group was Empty. TRANSACTION: a producer, if no member owned the
+    partition. KGROUP: the commit's metadata has kgroup's mark, or the journal has the change.
     """
 
     MEMBER = "member"
-    ADMIN = "admin"
-    OUTSIDER = "outsider"
+    NO_MEMBER = "no-member"
     TRANSACTION = "transaction"
     KGROUP = "kgroup"
-    DELETION = "deletion"
     UNKNOWN = "unknown"
 
 
@@ -120,22 +117,19 @@ def commits_of(
     steps: Sequence[HistoryStep],
     since_ms: int,
     until_ms: int,
-    mark: Callable[[str], str | None] = lambda metadata: None,
     *,
-    change: Callable[[CommitWritten], str | None] = lambda commit: None,
-    begins_empty: bool = False,
-    first_offset: int | None = None,
+    change: Callable[[CommitWritten], str | None],
+    begins_empty: bool,
+    first_offset: int | None,
 ) -> CommitReport:
     """The commits of a span of time; ``commits`` has earlier ones too, to detect the first jump of the span.
 
-    ``mark`` returns the text of kgroup's own mark in a commit's metadata, None if the metadata has none. ``change``
-    returns the id of the change in the journal that made a commit, None if there is none.
+    ``change`` returns the id of the change in the journal that made a commit, None if there is none.
     ``begins_empty`` is whether the group had no members before the first step: it never had any, or not for so long.
     ``first_offset`` is the log offset of the group's first record, None if it is unknown.
     """
-    context = _Context(steps, mark, change, begins_empty=begins_empty)
     counted = [one for one in commits if one.commit.counts]
-    context.count_outsiders(counted)
+    context = _Context(steps, counted, change, begins_empty=begins_empty)
     by_partition: dict[TopicPartition, list[OwnedCommit]] = {}
     for one in counted:
         by_partition.setdefault(TopicPartition(one.commit.topic, one.commit.partition), []).append(one)
@@ -157,7 +151,7 @@ class _Context:
     def __init__(
         self,
         steps: Sequence[HistoryStep],
-        mark: Callable[[str], str | None],
+        commits: Iterable[OwnedCommit],
         change: Callable[[CommitWritten], str | None],
         *,
         begins_empty: bool,
@@ -165,9 +159,12 @@ class _Context:
         self._steps = steps
         self._begins_empty = begins_empty
         self._offsets = [step.log_offset for step in steps]
-        self._mark, self._change = mark, change
-        self._outside: dict[tuple[int, TopicPartition], int] = {}
-        self._deletions_ms = [step.at_ms for step in steps if step.kind is StepKind.DELETED]
+        self._change = change
+        self._by_nobody = Counter(
+            (self.index_of(one.commit.log_offset), one.commit.tp)
+            for one in commits
+            if one.commit.offset is not None and change(one.commit) is None and self._is_empty(one.commit.log_offset)
+        )
 
     def index_of(self, log_offset: int) -> int:
         """Index of the step that was current at this log offset; -1 before the first."""
@@ -177,40 +174,33 @@ class _Context:
         index = self.index_of(log_offset)
         return self._steps[index] if index >= 0 else None
 
-    def count_outsiders(self, commits: Iterable[OwnedCommit]) -> None:
-        """Count the commits of each partition in each step without members; changes of kgroup do not count."""
-        for one in commits:
-            index = self.index_of(one.commit.log_offset)
-            empty = self._begins_empty if index < 0 else not self._steps[index].members
-            if empty and one.commit.offset is not None and self._change(one.commit) is None:
-                key = (index, TopicPartition(one.commit.topic, one.commit.partition))
-                self._outside[key] = self._outside.get(key, 0) + 1
+    def _is_empty(self, log_offset: int) -> bool:
+        step = self.step_of(log_offset)
+        return self._begins_empty if step is None else step.kind is StepKind.EMPTY
+
+    def is_repeated(self, commit: CommitWritten) -> bool:
+        """Whether no member commits this partition again and again, as a consumer with ``assign()`` does.
+
+        Changes of kgroup do not count.
+        """
+        return self._by_nobody[self.index_of(commit.log_offset), commit.tp] >= _AGAIN_AND_AGAIN
 
     def author(self, one: OwnedCommit) -> tuple[CommitAuthor, str | None]:
         commit = one.commit
-        if (mark := self._mark(commit.metadata)) is not None:
-            return CommitAuthor.KGROUP, mark
+        if (tag := CatchupCommitTag.of(commit.metadata)) is not None:
+            return CommitAuthor.KGROUP, tag.plan_id
         if one.owner is not None:
             return CommitAuthor.MEMBER, one.owner
         if commit.producer_id is not None:
             return CommitAuthor.TRANSACTION, str(commit.producer_id)
         if (change := self._change(commit)) is not None:
             return CommitAuthor.KGROUP, change
-        index = self.index_of(commit.log_offset)
-        empty = self._begins_empty if index < 0 else self._steps[index].kind is StepKind.EMPTY
-        if not empty:
-            return CommitAuthor.UNKNOWN, None
-        again = self._outside.get((index, commit.tp), 0)
-        return (CommitAuthor.OUTSIDER if again >= _AGAIN_AND_AGAIN else CommitAuthor.ADMIN), None
+        return (CommitAuthor.NO_MEMBER if self._is_empty(commit.log_offset) else CommitAuthor.UNKNOWN), None
 
-    def deletion_author(self, one: OwnedCommit) -> tuple[CommitAuthor, str | None]:
-        """The author of an offset's deletion, UNKNOWN if it is no change, no deletion of the group, and no member."""
-        if (change := self._change(one.commit)) is not None:
-            return CommitAuthor.KGROUP, change
-        if any(abs(one.commit.at_ms - at_ms) <= _ONE_REQUEST_MS for at_ms in self._deletions_ms):
-            return CommitAuthor.DELETION, None
-        member = self.author(one)[0] is CommitAuthor.MEMBER
-        return (CommitAuthor.MEMBER if member else CommitAuthor.UNKNOWN), None
+    def deletion_author(self, commit: CommitWritten) -> tuple[CommitAuthor, str | None]:
+        """The author of an offset's deletion. No member can delete one."""
+        change = self._change(commit)
+        return (CommitAuthor.UNKNOWN if change is None else CommitAuthor.KGROUP), change
 
     def ms_from_rebalance(self, at_ms: int, log_offset: int) -> int | None:
         """Time in ms since the nearest rebalance, negative if it came later; None if none is within a minute."""
@@ -233,8 +223,8 @@ def _unusual_commits(commits: Sequence[OwnedCommit], context: _Context) -> Itera
         old = None if before is None or before.offset is None else before.offset
         if commit.offset is None:
             if before is not None and before.offset is not None:
-                yield _UnusualCommit(commit, CommitMove.DELETED, *context.deletion_author(one), old)
-        elif by in (CommitAuthor.ADMIN, CommitAuthor.KGROUP):
+                yield _UnusualCommit(commit, CommitMove.DELETED, *context.deletion_author(commit), old)
+        elif by is CommitAuthor.KGROUP or (by is CommitAuthor.NO_MEMBER and not context.is_repeated(commit)):
             if commit.offset != old:  # the same offset again is no jump: a migration commits it before it converts
                 yield _UnusualCommit(commit, CommitMove.RESET, by, who, old)
         elif before is not None and old is not None:

@@ -37,12 +37,10 @@ class HistoryQuery(msgspec.Struct, frozen=True):
     """The wanted part of a history: from ``since_ms`` until ``until_ms``, as of ``now_ms``; all in ms since 1970.
 
     ``session_ms`` is the session timeout of consumer members (group or broker config), None if unknown. ``commits``
-    adds the jumps of the partitions that ``includes(topic, partition)`` accepts. Without ``jumps`` and
-    ``commits`` only crash loops examine commits, for a reader of rebalances. ``mark`` returns the text of kgroup's own
-    mark in a commit's metadata, None if it has none; ``own`` are kgroup's changes in the journal, ``closed`` the
-    catch-ups that are known to be finished. ``state`` is the
-    group's state from the coordinator, None if the coordinator does not know the group: no record shows a rebalance
-    that is under way.
+    adds the jumps of the partitions that ``includes(topic, partition)`` accepts. Without ``jumps`` and ``commits`` only
+    crash loops examine commits, for a reader of rebalances. ``own`` are kgroup's changes in the journal, ``closed`` the
+    catch-ups that are known to be finished. ``state`` is the group's state from the coordinator, None if the
+    coordinator does not know the group: no record shows a rebalance that is under way.
     """
 
     since_ms: int
@@ -53,7 +51,6 @@ class HistoryQuery(msgspec.Struct, frozen=True):
     commits: bool = False
     jumps: bool = True
     includes: Callable[[str, int], bool] = lambda topic, partition: True
-    mark: Callable[[str], str | None] = lambda metadata: None
     own: OwnChanges = OwnChanges()
     closed: frozenset[str] = frozenset()
 
@@ -179,7 +176,6 @@ def _commits(group: str, tracked: TrackedGroup, query: HistoryQuery, reach: Scan
         tracked.steps,
         query.since_ms,
         query.until_ms,
-        query.mark,
         change=partial(query.own.of, group),
         begins_empty=begins_empty,
         first_offset=min(records, default=None) if reach.complete else None,

@@ -260,7 +260,7 @@ def moved_line(history: GroupHistory) -> str:
 
 
 def jumps_line(history: GroupHistory) -> str:
-    """``2 of committed offsets, the last 4m ago: -11.2k reset of 3 partitions by admin (no member)``."""
+    """``2 of committed offsets, the last 4m ago: -11.2k reset of 3 partitions by no member``."""
     last = history.jumps[-1]
     which = "" if len(history.jumps) == 1 else "the last "
     what = f"{move_text(last)} of {plural(len(last.changes), 'partition')} by {author_text(last)}"

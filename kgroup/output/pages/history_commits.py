@@ -21,6 +21,8 @@ from kgroup.support.instants import rfc3339, short_time, utc_datetime
 from kgroup.support.units import human_count, plural
 
 _ROWS = 20
+_PARTITIONS = 5
+"""So many partitions of each jump are shown without --verbose."""
 _COMMANDS = 5
 _SAME_MS = 1_000
 
@@ -41,7 +43,9 @@ COMMITS_HEADER = (
 _JUMP_COLUMNS = (
     Column("AT"),
     Column("AUTHOR", fold=True),
-    Column("PARTITIONS", right=True),
+    Column("PARTITION", fold=True),
+    Column("OLD", right=True),
+    Column("NEW", right=True),
     Column("JUMP"),
     Column("NEAR", drop=1),
 )
@@ -52,7 +56,8 @@ def commits_blocks(history: GroupHistory, commits: CommitReport, verbose: bool) 
     rows = _rows(commits.jumps)
     shown = rows if verbose else rows[-_ROWS:]
     if shown:
-        yield Table(_JUMP_COLUMNS, [_jump_row(jumps, history.span.now_ms) for jumps in shown])
+        now_ms, most = history.span.now_ms, None if verbose else _PARTITIONS
+        yield Table(_JUMP_COLUMNS, [cells for jumps in shown for cells in _jump_cells(jumps, now_ms, most)])
         if len(shown) < len(rows):
             yield Text((f"{len(rows) - len(shown)} earlier: --verbose",))
         yield from _commands(history, shown if verbose else shown[-_COMMANDS:])
@@ -83,9 +88,7 @@ def undo_lines(history: GroupHistory, closed: Container[str]) -> Iterator[str]:
     jumps = () if history.commits is None else history.commits.jumps
     for row in reversed(_rows(jumps)[-_COMMANDS:]):
         if (command := undo_jump(history.group, row[0], closed)) is not None:
-            known = [jump.moved for jump in row if jump.moved is not None]
-            changes = tuple(change for jump in row for change in jump.changes)
-            whole = replace(row[0], moved=sum(known) if known else None, changes=changes)
+            whole = _together(row)
             yield f"  {rfc3339(whole.at_ms, 'seconds')}  {jump_line(whole, history.span.now_ms)}"
             yield f"    {command}"
 
@@ -107,23 +110,28 @@ def _rows(jumps: Sequence[OffsetJump]) -> list[list[OffsetJump]]:
     return rows
 
 
-def _jump_row(jumps: Sequence[OffsetJump], now_ms: int) -> tuple[Cell, ...]:
-    first = jumps[0]
-    author = author_text(first) if len(jumps) == 1 else f"{first.who} and {len(jumps) - 1} more (owners)"
+def _together(jumps: Sequence[OffsetJump]) -> OffsetJump:
+    """The first jump, with the partitions of all."""
     known = [jump.moved for jump in jumps if jump.moved is not None]
-    together = replace(first, moved=sum(known) if known else None)
-    partitions = sum(len(jump.changes) for jump in jumps)
-    return (
-        short_time(first.at_ms, now_ms),
-        author,
-        partitions,
-        Styled(move_text(together), "warn"),
-        context_text(first, now_ms),
-    )
+    changes = tuple(change for jump in jumps for change in jump.changes)
+    return replace(jumps[0], moved=sum(known) if known else None, changes=changes)
+
+
+def _jump_cells(jumps: Sequence[OffsetJump], now_ms: int, most: int | None) -> Iterator[tuple[Cell, ...]]:
+    """A row for each partition, ``most`` at most; what is the same for all of them stands in the first."""
+    whole = _together(jumps)
+    at, move, near = short_time(whole.at_ms, now_ms), Styled(move_text(whole), "warn"), context_text(whole, now_ms)
+    authors = [author_text(jump) for jump in jumps for _ in jump.changes]
+    for number, (topic, partition, old, new) in enumerate(whole.changes[:most]):
+        author = authors[number] if number == 0 or authors[number] != authors[number - 1] else ""
+        place = f"{topic}:{partition}"
+        yield (at, author, place, old, new, move, near) if number == 0 else ("", author, place, old, new, "", "")
+    if most is not None and len(whole.changes) > most:
+        yield ("", "", f"{len(whole.changes) - most} more: --verbose", "", "", "", "")
 
 
 def jump_line(jump: OffsetJump, now_ms: int) -> str:
-    """A jump as a line of ``--follow``: ``admin (no member): +30.1M reset of 4 partitions, Empty since 03:06:40Z``."""
+    """A jump as a line of ``--follow``: ``no member: +30.1M reset of 4 partitions, Empty since 03:06:40Z``."""
     partitions = plural(len(jump.changes), "partition")
     return f"{author_text(jump)}: {move_text(jump)} of {partitions}, {context_text(jump, now_ms)}"
 
@@ -148,20 +156,16 @@ def commits_rows(histories: Sequence[GroupHistory]) -> Iterator[tuple[str | int 
 
 
 def author_text(jump: OffsetJump) -> str:
-    """``admin (no member)``, ``enrich-3 (owner)``, ``kgroup cu-7f3a``, ``kgroup, change ch-7k2f``."""
+    """``no member``, ``enrich-3 (owner)``, ``kgroup cu-7f3a``, ``kgroup, change ch-7k2f``."""
     match jump.by:
         case CommitAuthor.MEMBER:
             return f"{jump.who} (owner)"
-        case CommitAuthor.ADMIN:
-            return "admin (no member)"
-        case CommitAuthor.OUTSIDER:
-            return "no member, again and again"
+        case CommitAuthor.NO_MEMBER:
+            return "no member"
         case CommitAuthor.TRANSACTION:
             return f"producer {jump.who}"
         case CommitAuthor.KGROUP:
             return f"kgroup {jump.who}" if jump.who and is_plan_id(jump.who) else f"kgroup, change {jump.who}"
-        case CommitAuthor.DELETION:
-            return "deletion of the group"
         case CommitAuthor.UNKNOWN:
             return "unknown"
 
@@ -169,7 +173,7 @@ def author_text(jump: OffsetJump) -> str:
 def move_text(jump: OffsetJump) -> str:
     """``+30.1M reset``, ``-412 back``."""
     if jump.move is CommitMove.DELETED:
-        return "deleted" if jump.by in (CommitAuthor.DELETION, CommitAuthor.KGROUP) else "deleted or expired"
+        return "deleted" if jump.by is CommitAuthor.KGROUP else "deleted or expired"
     if jump.moved is None:
         return f"{jump.move.value} from unknown offsets"
     sign = "-" if jump.moved < 0 else "+"
@@ -180,7 +184,7 @@ def context_text(jump: OffsetJump, now_ms: int) -> str:
     """What happened near the jump: ``Empty since 03:06:40Z``, ``3s after a rebalance (now 88)``, ``generation 88``."""
     if jump.empty_since_ms is not None:
         return f"Empty since {short_time(jump.empty_since_ms, now_ms)}"
-    if jump.step is None and jump.by in (CommitAuthor.ADMIN, CommitAuthor.OUTSIDER):
+    if jump.step is None and jump.by is CommitAuthor.NO_MEMBER:
         return "no members before"
     if jump.rebalance_distance_ms is not None:
         word = "before" if jump.rebalance_distance_ms < 0 else "after"

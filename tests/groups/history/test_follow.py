@@ -55,8 +55,8 @@ def test_a_deleted_group_takes_its_offsets_along() -> None:
     told = FollowCursor(log.history(commits=True))
     log.at(60).commit(0, None).commit(1, None).gone(RebalanceProtocol.CLASSIC)
     assert lines(told.news(log.history(commits=True))) == [
-        "03:01:00Z deletion of the group: deleted of 2 partitions, Empty since 03:00:04Z",
         "03:01:00Z the group was deleted",
+        "03:01:00Z unknown: deleted or expired of 2 partitions, Empty since 03:00:04Z",
     ]
 
 
@@ -66,6 +66,6 @@ def test_jumps_are_told_where_commits_were_asked_for() -> None:
     log.at(13).generation(6).at(30).commit(0, 3)
     assert lines(told.news(log.history(commits=True))) == [
         "03:00:13Z generation 6: leave a; 0 members",
-        "03:00:30Z admin (no member): -997 reset of 1 partition, Empty since 03:00:13Z",
+        "03:00:30Z no member: -997 reset of 1 partition, Empty since 03:00:13Z",
     ]
     assert told.news(log.history(commits=True)) is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -26,13 +25,8 @@ from tests.helpers.cases.history import T0, Log, member
 A, B = member("a/1", 0, 1), member("b/1", 2, 3)
 
 
-def mark(metadata: str) -> str | None:
-    found = re.fullmatch(r"kgroup (cu-\w+) .*", metadata)
-    return None if found is None else found[1]
-
-
 def commits_of(log: Log, **span: Any) -> CommitReport:
-    found = log.history(commits=True, mark=mark, **span).commits
+    found = log.history(commits=True, **span).commits
     assert found is not None
     return found
 
@@ -69,7 +63,7 @@ def test_an_administrative_reset_is_one_row() -> None:
 
     (jump,) = commits_of(log).jumps
 
-    assert (jump.move, jump.by, jump.who) == (CommitMove.RESET, CommitAuthor.ADMIN, None)
+    assert (jump.move, jump.by, jump.who) == (CommitMove.RESET, CommitAuthor.NO_MEMBER, None)
     assert (len(jump.changes), jump.moved) == (4, 4 * 995_000)
     assert jump.empty_since_ms == T0 + 60_000
     assert jump.rebalance_distance_ms == -48_000
@@ -83,9 +77,9 @@ def test_resets_of_one_second_are_requests_of_their_own_where_a_partition_or_a_r
     found = [(jump.by, [(number, new) for _, number, _, new in jump.changes]) for jump in commits_of(log).jumps]
 
     assert found == [
-        (CommitAuthor.ADMIN, [(0, 9_000), (1, 9_000)]),
-        (CommitAuthor.ADMIN, [(0, 8_000)]),
-        (CommitAuthor.ADMIN, [(1, 7_000)]),
+        (CommitAuthor.NO_MEMBER, [(0, 9_000), (1, 9_000)]),
+        (CommitAuthor.NO_MEMBER, [(0, 8_000)]),
+        (CommitAuthor.NO_MEMBER, [(1, 7_000)]),
     ]
 
 
@@ -95,14 +89,14 @@ def test_somebody_who_is_no_member_commits_again_and_again() -> None:
 
     found = commits_of(log)
 
-    assert [(jump.move, jump.by) for jump in found.jumps] == [(CommitMove.BACK, CommitAuthor.OUTSIDER)]
+    assert [(jump.move, jump.by) for jump in found.jumps] == [(CommitMove.BACK, CommitAuthor.NO_MEMBER)]
 
 
 def test_kgroups_own_commits_are_named() -> None:
     log = Log().generation(5).at(5).commit(0, 3).at(9).commit(0, 900, metadata="kgroup cu-7f3a 1 release")
 
     assert [(j.by, j.who, j.moved) for j in commits_of(log).jumps] == [
-        (CommitAuthor.ADMIN, None, None),
+        (CommitAuthor.NO_MEMBER, None, None),
         (CommitAuthor.KGROUP, "cu-7f3a", 897),
     ]
 
@@ -159,8 +153,8 @@ def test_a_forward_reset_of_a_group_that_never_had_members_is_a_jump(span: dict[
     log = Log().at(1).commit(0, 0).at(60).commit(0, 189_000)
 
     assert [(jump.move, jump.by, jump.moved, jump.at_ms) for jump in commits_of(log, **span).jumps] == [
-        (CommitMove.RESET, CommitAuthor.ADMIN, None, T0 + 1000),
-        (CommitMove.RESET, CommitAuthor.ADMIN, 189_000, T0 + 60_000),
+        (CommitMove.RESET, CommitAuthor.NO_MEMBER, None, T0 + 1000),
+        (CommitMove.RESET, CommitAuthor.NO_MEMBER, 189_000, T0 + 60_000),
     ]
 
 
@@ -206,9 +200,9 @@ def test_before_its_first_record_there_was_no_group_to_go_back_to(span: dict[str
 @pytest.mark.parametrize(
     ("by", "who", "moved", "command"),
     [
-        (CommitAuthor.ADMIN, None, 30_000, "kgroup undo g --as-of 2026-11-21T02:27:12.249Z"),
+        (CommitAuthor.NO_MEMBER, None, 30_000, "kgroup undo g --as-of 2026-11-21T02:27:12.249Z"),
         (CommitAuthor.MEMBER, "a", -412, "kgroup undo g --as-of 2026-11-21T02:27:12.249Z"),
-        (CommitAuthor.DELETION, None, None, "kgroup undo g --as-of 2026-11-21T02:27:12.249Z"),
+        (CommitAuthor.UNKNOWN, None, None, "kgroup undo g --as-of 2026-11-21T02:27:12.249Z"),
         (CommitAuthor.KGROUP, "cu-7f3a", 30_000, "kgroup catchup cancel cu-7f3a"),
         (CommitAuthor.KGROUP, "cu-7f3a", -30_000, None),
         (CommitAuthor.KGROUP, "ch-7k2f", 30_000, "kgroup undo g --as-of 2026-11-21T02:27:12.249Z"),
@@ -251,7 +245,7 @@ def test_changes_in_the_journal_are_named_and_are_no_rhythm() -> None:
 
     assert [(jump.move, jump.by, jump.who) for jump in found] == [
         (CommitMove.RESET, CommitAuthor.KGROUP, "ch-7k2f"),
-        (CommitMove.RESET, CommitAuthor.ADMIN, None),
+        (CommitMove.RESET, CommitAuthor.NO_MEMBER, None),
         (CommitMove.RESET, CommitAuthor.KGROUP, "ch-9b4k"),
         (CommitMove.DELETED, CommitAuthor.KGROUP, "ch-a2b3"),
     ]

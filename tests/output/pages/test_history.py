@@ -233,26 +233,27 @@ def test_why_it_was_not_read_further_and_what_helps() -> None:
 
 def test_offsets_over_time() -> None:
     log = Log().at(-60).generation(5, member("a/1", 0, 1), member("b/1", 2, 3))
-    log.commits((0, 1, 2, 3), 0, 300, every=10, pace=1000).at(400).generation(6).at(432)
+    log.commits((0, 1, 2, 3), 0, 300, every=10, pace=100).at(400).generation(6).at(432)
     for number in range(4):
-        log.commit(number, 31_000 if number else 29_000)
+        log.commit(number, 3_100 if number else 2_900)
 
     short = drawn(log.history(now=612))
-    assert "JUMPS  1 of committed offsets, 3m ago: +2000 reset of 4 partitions by admin (no member)" in short
+    assert "JUMPS  1 of committed offsets, 3m ago: +200 reset of 4 partitions by no member" in short
     assert short[short.index("-> kgroup history g --commits") - 1].startswith("JUMPS")
     history = log.history(commits=True, until=600)
     assert history.document()["jump_count"] == 1
     lines = drawn(history)
     assert not any(line.startswith(("JUMPS", "->")) for line in lines)
 
-    assert ["03:07:12Z", "admin (no member)", "4", "+2000 reset", "Empty since 03:06:40Z"] in [
-        re.split(r" {2,}", line) for line in lines
-    ]
+    cells = [re.split(r" {2,}", line.strip()) for line in lines]
+    table = cells[cells.index(["AT", "AUTHOR", "PARTITION", "OLD", "NEW", "JUMP", "NEAR"]) + 1 :][:4]
+    assert table[0] == ["03:07:12Z", "no member", "orders:0", "3000", "2900", "+200 reset", "Empty since 03:06:40Z"]
+    assert table[1:] == [[f"orders:{number}", "3000", "3100"] for number in (1, 2, 3)]
     command = "kgroup undo g --as-of 2026-11-21T03:07:11.999Z"
     assert f"  03:07:12Z  {command}" in lines
     assert history.document()["commits"]["jumps"][0]["command"] == command
     assert list(undo_lines(history, frozenset())) == [
-        "  2026-11-21T03:07:12Z  admin (no member): +2000 reset of 4 partitions, Empty since 03:06:40Z",
+        "  2026-11-21T03:07:12Z  no member: +200 reset of 4 partitions, Empty since 03:06:40Z",
         f"    {command}",
     ]
     assert max(map(len, lines)) <= 80
@@ -261,26 +262,37 @@ def test_offsets_over_time() -> None:
         "group": "g",
         "recorded_at": "2026-11-21T03:07:12.000Z",
         "move": "reset",
-        "author": "admin",
+        "author": "no-member",
         "author_name": None,
         "topic": "orders",
         "partition": 0,
-        "old_offset": 30_000,
-        "new_offset": 29_000,
+        "old_offset": 3_000,
+        "new_offset": 2_900,
         "step_number": 6,
         "rebalance_distance_ms": None,
     }
     assert len(rows) == 4
 
 
+def test_some_of_the_partitions_of_a_jump_are_shown_and_all_with_verbose() -> None:
+    log = Log().generation(5, member("a/1", *range(7))).commits(range(7), 0, 50, every=10).at(60).generation(6).at(92)
+    for number in range(7):
+        log.commit(number, None if number == 6 else 3)
+    history = log.history(commits=True, until=600)
+
+    def places(**how: Any) -> list[str]:
+        shown = re.findall(r"orders:\d +\S+ +\S+|\d more.*", "\n".join(drawn(history, **how)))
+        return [" ".join(place.split()) for place in shown]
+
+    first, deleted = [f"orders:{number} 500 3" for number in range(5)], "orders:6 500 -"
+    assert places() == [*first, "1 more: --verbose", deleted]
+    assert places(verbose=True) == [*first, "orders:5 500 3", deleted]
+
+
 def test_a_finished_catch_up_cannot_be_cancelled() -> None:
     log = Log().at(-60).generation(5, member("a/1", 0)).commits((0,), 0, 300, every=10, pace=1000).at(400).generation(6)
     log.at(432).commit(0, 31_000, metadata="kgroup cu-7f3a 1 release")
-    query: dict[str, Any] = {
-        "commits": True,
-        "until": 600,
-        "mark": lambda metadata: metadata.split()[1] if metadata else None,
-    }
+    query: dict[str, Any] = {"commits": True, "until": 600}
     undo, cancel = "kgroup undo g --as-of 2026-11-21T03:07:11.999Z", "kgroup catchup cancel cu-7f3a"
 
     for closed, command in ((frozenset({"cu-7f3a"}), undo), (frozenset(), cancel)):
