@@ -24,12 +24,11 @@ from kgroup.model.group_log import (
     GenerationWritten,
     GroupDeleted,
     MemberDetails,
-    Partitions,
     ScannedRange,
     TransactionEnd,
     Unreadable,
 )
-from kgroup.model.groups import Assignment, Member, TopicPartitions
+from kgroup.model.groups import Member, assignment_of
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration
 
@@ -236,7 +235,7 @@ def _classic_member(member: GenerationMember) -> Member:
         protocol="classic",
         subscription=None if member.topics is None else tuple(sorted(member.topics)),
         subscription_regex=None,
-        assignment=_assignment(member.partitions),
+        assignment=assignment_of(member.partitions),
         target_assignment=None,
     )
 
@@ -282,15 +281,6 @@ def _consumer_member(timeline: GroupTimeline, member_id: str, details: MemberDet
         protocol="consumer" if details.classic_session_ms is None else "classic",
         subscription=tuple(sorted(details.topics)),
         subscription_regex=details.pattern,
-        assignment=_assignment(None if holding is None else holding.partitions | holding.pending),
-        target_assignment=_assignment(timeline.targets.get(member_id)),
+        assignment=assignment_of(None if holding is None else holding.partitions | holding.pending),
+        target_assignment=assignment_of(timeline.targets.get(member_id)),
     )
-
-
-def _assignment(partitions: Partitions | None) -> Assignment | None:
-    if partitions is None:
-        return None
-    by_topic: dict[str, list[int]] = {}
-    for topic, number in sorted(partitions):
-        by_topic.setdefault(topic, []).append(number)
-    return tuple(TopicPartitions(topic, tuple(numbers)) for topic, numbers in by_topic.items())

@@ -72,6 +72,15 @@ def sorted_assignment(assignment: Iterable[TopicPartitions]) -> Assignment:
     return tuple(TopicPartitions(item.topic, tuple(sorted(item.partitions))) for item in by_topic)
 
 
+def assignment_of(partitions: Iterable[TopicPartition] | None) -> Assignment | None:
+    if partitions is None:
+        return None
+    by_topic: dict[str, list[int]] = {}
+    for topic, number in sorted(partitions):
+        by_topic.setdefault(topic, []).append(number)
+    return tuple(TopicPartitions(topic, tuple(numbers)) for topic, numbers in by_topic.items())
+
+
 LEFT_TEMPORARILY = -2
 """The member epoch of a static member of a consumer group that left temporarily (KIP-848)."""
 

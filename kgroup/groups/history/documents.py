@@ -1,143 +1,209 @@
-"""The JSON form of a history's parts: null for unknown, offsets as integers, times as RFC 3339 and in milliseconds."""
+"""The JSON form of a history: null for unknown, offsets as integers, times as RFC 3339 and in milliseconds."""
 
 from __future__ import annotations
 
 from collections.abc import Container
-from typing import Any
+from typing import Annotated
 
-from kgroup.groups.history.model import HistoryStep, HistoryTotals, PresentMember, Signature
-from kgroup.groups.history.offset_jumps import CommitReport, OffsetJump, undo_jump
-from kgroup.model.group_log import Partitions, ScannedRange
+import msgspec
+
+from kgroup.groups.history.model import (
+    HistoryStep,
+    HistoryTotals,
+    PresentMember,
+    Reason,
+    Signature,
+    SignatureKind,
+    StepKind,
+)
+from kgroup.groups.history.offset_jumps import (
+    CommitAuthor,
+    CommitMove,
+    CommitReport,
+    JumpedPartition,
+    OffsetJump,
+    undo_jump,
+)
+from kgroup.model.group_log import RebalanceProtocol
+from kgroup.model.groups import Assignment, assignment_of
 from kgroup.support.instants import rfc3339
+from kgroup.support.json_types import Count, EpochMs, Instant, Ms, Offset
 
 
-def step_document(step: HistoryStep) -> dict[str, Any]:
-    """A generation or an epoch; also one line of ``--follow``."""
-    return {
-        "protocol": step.protocol.value,
-        "number": step.number,
-        "step_kind": step.kind.value,
-        "recorded_at": rfc3339(step.at_ms),
-        "recorded_at_ms": step.at_ms,
-        "log_offset": step.log_offset,
-        "causes": [
-            {"cause": reason.cause.value, "members": list(reason.members), "inferred": reason.inferred}
-            for reason in step.reasons
-        ],
-        "leader": step.leader,
-        "assignor": step.assignor,
-        "members": [_present(present) for present in step.members],
-        "moved_count": step.moved,
-        "moved_needlessly_count": step.moved_needlessly,
-        "never_completed_count": step.never_completed,
-        "returned_members": list(step.returned),
-        "completed": step.completed,
-        "joined_at": rfc3339(step.joined_ms),
-        "took_ms": step.took_ms,
-        "quiet_ms": step.quiet_ms,
-        "lasted_ms": step.lasted_ms,
-    }
+class PresentMemberDocument(msgspec.Struct, frozen=True):
+    name: Annotated[str, "The instance id, the client id or the member id, whatever is unique."]
+    member_id: Annotated[str, "The member id."]
+    instance_id: Annotated[str | None, "group.instance.id of a static member."]
+    client_id: Annotated[str, "The client id."]
+    host: Annotated[str, "The member's address."]
+    assignment: Annotated[Assignment | None, "Partitions that the member has; null if unknown."]
+    changed: Annotated[bool | None, "Whether its partitions differ from its last known ones; null if unknown."]
+    left_temporarily: Annotated[bool, "Whether it is a static member that left and may come back."]
+    session_timeout_ms: Annotated[Ms | None, "The session timeout."]
+    rebalance_timeout_ms: Annotated[Ms | None, "The rebalance timeout."]
 
 
-def _present(present: PresentMember) -> dict[str, Any]:
-    return {
-        "name": present.name,
-        "member_id": present.member_id,
-        "instance_id": present.instance_id,
-        "client_id": present.client_id,
-        "host": present.host,
-        "assignment": _assignment(present.partitions),
-        "changed": present.other,
-        "left_temporarily": present.away,
-        "session_timeout_ms": present.session_ms,
-        "rebalance_timeout_ms": present.poll_ms,
-    }
+class HistoryStepDocument(msgspec.Struct, frozen=True):
+    protocol: Annotated[RebalanceProtocol, "The rebalance protocol."]
+    number: Annotated[int, "The generation or the epoch."]
+    step_kind: Annotated[StepKind, "What kind of step it is."]
+    recorded_at: Annotated[Instant | None, "The time of its record in __consumer_offsets."]
+    recorded_at_ms: Annotated[EpochMs, "The time of its record in __consumer_offsets."]
+    log_offset: Annotated[Offset, "The offset of its record in __consumer_offsets."]
+    causes: Annotated[tuple[Reason, ...], "Why it began."]
+    leader: Annotated[str | None, "The name of a classic group's leader."]
+    assignor: Annotated[str | None, "The assignor."]
+    members: Annotated[tuple[PresentMemberDocument, ...], "Its members."]
+    moved_count: Annotated[Count | None, "Partitions that changed their member; null if unknown."]
+    moved_needlessly_count: Annotated[Count | None, "Those of them whose member stayed; null if unknown."]
+    never_completed_count: Annotated[
+        Count | None, "Generations before it that began and did not complete; null if unknown."
+    ]
+    returned_members: Annotated[tuple[str, ...], "Static members that returned to the same partitions."]
+    completed: Annotated[
+        bool | None, "False if the next epoch replaced it before all members reached it; null if unknown."
+    ]
+    joined_at: Annotated[Instant | None, "When the joining ended (classic)."]
+    took_ms: Annotated[Ms | None, "How long the rebalance took; in a classic group a lower bound."]
+    quiet_ms: Annotated[Ms | None, "Time without a commit before it (classic)."]
+    lasted_ms: Annotated[Ms | None, "Time until the next step; null for the newest."]
 
 
-def _assignment(partitions: Partitions | None) -> list[dict[str, Any]] | None:
-    if partitions is None:
-        return None
-    topics: dict[str, list[int]] = {}
-    for topic, partition in sorted(partitions):
-        topics.setdefault(topic, []).append(partition)
-    return [{"topic": topic, "partitions": numbers} for topic, numbers in topics.items()]
+class SignatureDocument(msgspec.Struct, frozen=True):
+    signature: Annotated[SignatureKind, "The pattern."]
+    began_at: Annotated[Instant | None, "Its start."]
+    ended_at: Annotated[Instant | None, "Its end."]
+    first_log_offset: Annotated[Offset, "The log_offset of its first step."]
+    last_log_offset: Annotated[Offset, "The log_offset of its last step."]
+    rebalance_count: Annotated[Count, "Its rebalances."]
+    members: Annotated[tuple[str, ...], "Names of its members."]
+    text: Annotated[str, "The sentence, for people."]
 
 
-def totals_document(totals: HistoryTotals) -> dict[str, Any]:
-    """The sums over the steps."""
-    return {
-        "rebalance_count": totals.rebalances,
-        "never_completed_count": totals.never_completed,
-        "overtaken_count": totals.overtaken,
-        "rebalances_per_hour": totals.per_hour,
-        "longest_took_ms": totals.longest_took_ms,
-        "longest_quiet_ms": totals.longest_quiet_ms,
-        "quiet_ms": totals.quiet_ms,
-        "moved_count": totals.moved,
-        "moved_needlessly_count": totals.moved_needlessly,
-        "moved_unknown_count": totals.moved_unknown,
-        "returned_count": totals.returned,
-        "median_gap_ms": totals.median_gap_ms,
-        "last_rebalance_at": rfc3339(totals.last_ms),
-        "causes": [{"cause": cause.value, "step_count": count} for cause, count in totals.by_cause],
-        "members": [
-            {"name": one.name, "joined_count": one.joined, "left_count": one.went, "rebalance_count": one.rebalances}
-            for one in totals.by_member
-        ],
-    }
+class OffsetJumpDocument(msgspec.Struct, frozen=True):
+    recorded_at: Annotated[Instant | None, "The time of its record in __consumer_offsets."]
+    recorded_at_ms: Annotated[EpochMs, "The time of its record in __consumer_offsets."]
+    log_offset: Annotated[Offset, "The offset of its first record in __consumer_offsets."]
+    move: Annotated[CommitMove, "How it differs from progress."]
+    author: Annotated[CommitAuthor, "What kind of client committed."]
+    author_name: Annotated[str | None, "A member, a producer id, or kgroup's plan or change; null if unknown."]
+    moved_offsets: Annotated[int | None, "The sum of the new minus the old offsets; null if no partition has both."]
+    step_number: Annotated[int | None, "The generation or epoch at that time."]
+    emptied_at: Annotated[Instant | None, "Since when the group was Empty; null if it was not."]
+    rebalance_distance_ms: Annotated[
+        Ms | None, "Time since the nearest rebalance, negative until it; null if more than a minute."
+    ]
+    partitions: Annotated[tuple[JumpedPartition, ...], "The partitions."]
+    command: Annotated[str | None, "The command that undoes it."]
 
 
-def signature_document(one: Signature) -> dict[str, Any]:
-    """A recognised pattern of rebalances."""
-    return {
-        "signature": one.kind.value,
-        "began_at": rfc3339(one.from_ms),
-        "ended_at": rfc3339(one.to_ms),
-        "first_log_offset": one.first,
-        "last_log_offset": one.last,
-        "rebalance_count": one.rebalances,
-        "members": list(one.members),
-        "text": one.text,
-    }
+class CommitReportDocument(msgspec.Struct, frozen=True):
+    jumps: Annotated[tuple[OffsetJumpDocument, ...], "Commits that are not progress."]
+    aborted_count: Annotated[Count, "Commits of aborted transactions."]
+    open_count: Annotated[Count, "Commits of open transactions."]
 
 
-def commits_document(group: str, commits: CommitReport, closed: Container[str]) -> dict[str, Any]:
+class HistoryScan(msgspec.Struct, frozen=True):
+    complete: Annotated[bool, "Whether no record of the span can be missing."]
+    oldest_at: Annotated[Instant | None, "The time of the oldest record that was read."] = msgspec.field(name="from")
+    stopped_reason: Annotated[str | None, "Why the read ended before the log start."]
+    start_offset: Annotated[Offset, "The first offset of __consumer_offsets that was read."]
+    end_offset: Annotated[Offset, "The offset after the last one that was read."]
+    complete_from_offset: Annotated[Offset | None, "The first offset that compaction has not reached."]
+    to_log_start: Annotated[bool, "Whether the log was read from its start."]
+    open_transaction_began_at: Annotated[Instant | None, "Since when an open transaction hides newer records."]
+    covers_span: Annotated[bool, "Whether the log was read back to the start of the span."]
+    unreadable_record_count: Annotated[Count, "Records of the group that could not be decoded."]
+
+
+class GroupHistoryDocument(msgspec.Struct, frozen=True):
+    group: Annotated[str, "The group."]
+    since_at: Annotated[Instant | None, "instant", "Start of the span of time."]
+    until_at: Annotated[Instant | None, "instant", "End of the span of time."]
+    state: Annotated[str | None, "The present state; null if it was not read."]
+    over: Annotated[bool | None, "Whether the rebalances have ended; null if there were none."]
+    totals: Annotated[HistoryTotals, "Sums over the steps."]
+    signatures: Annotated[tuple[SignatureDocument, ...], "Patterns of rebalances."]
+    step_before: Annotated[
+        HistoryStepDocument | None,
+        "The step that was current at the start of the span; null if it is not in the log.",
+    ]
+    jump_count: Annotated[Count, "Jumps, resets and deletions of committed offsets; --commits has each of them."]
+    steps: Annotated[tuple[HistoryStepDocument, ...], "Generations or epochs, oldest first."]
+    commits: Annotated[CommitReportDocument | None, "Commits; null without --commits."]
+    scan: Annotated[HistoryScan, "How much of __consumer_offsets was read."]
+
+
+def step_document(step: HistoryStep) -> HistoryStepDocument:
+    return HistoryStepDocument(
+        protocol=step.protocol,
+        number=step.number,
+        step_kind=step.kind,
+        recorded_at=rfc3339(step.at_ms),
+        recorded_at_ms=step.at_ms,
+        log_offset=step.log_offset,
+        causes=step.reasons,
+        leader=step.leader,
+        assignor=step.assignor,
+        members=tuple(map(_present, step.members)),
+        moved_count=step.moved,
+        moved_needlessly_count=step.moved_needlessly,
+        never_completed_count=step.never_completed,
+        returned_members=step.returned,
+        completed=step.completed,
+        joined_at=rfc3339(step.joined_ms),
+        took_ms=step.took_ms,
+        quiet_ms=step.quiet_ms,
+        lasted_ms=step.lasted_ms,
+    )
+
+
+def _present(present: PresentMember) -> PresentMemberDocument:
+    return PresentMemberDocument(
+        name=present.name,
+        member_id=present.member_id,
+        instance_id=present.instance_id,
+        client_id=present.client_id,
+        host=present.host,
+        assignment=assignment_of(present.partitions),
+        changed=present.other,
+        left_temporarily=present.away,
+        session_timeout_ms=present.session_ms,
+        rebalance_timeout_ms=present.poll_ms,
+    )
+
+
+def signature_document(one: Signature) -> SignatureDocument:
+    return SignatureDocument(
+        signature=one.kind,
+        began_at=rfc3339(one.from_ms),
+        ended_at=rfc3339(one.to_ms),
+        first_log_offset=one.first,
+        last_log_offset=one.last,
+        rebalance_count=one.rebalances,
+        members=one.members,
+        text=one.text,
+    )
+
+
+def commits_document(group: str, commits: CommitReport, closed: Container[str]) -> CommitReportDocument:
     """The jumps of committed offsets; ``closed`` are finished catch-ups."""
-    return {
-        "jumps": [_jump(group, jump, closed) for jump in commits.jumps],
-        "aborted_count": commits.aborted,
-        "open_count": commits.open,
-    }
+    jumps = tuple(_jump(group, jump, closed) for jump in commits.jumps)
+    return CommitReportDocument(jumps, commits.aborted, commits.open)
 
 
-def _jump(group: str, jump: OffsetJump, closed: Container[str]) -> dict[str, Any]:
-    return {
-        "recorded_at": rfc3339(jump.at_ms),
-        "recorded_at_ms": jump.at_ms,
-        "log_offset": jump.log_offset,
-        "move": jump.move.value,
-        "author": jump.by.value,
-        "author_name": jump.who,
-        "moved_offsets": jump.moved,
-        "step_number": jump.step,
-        "emptied_at": rfc3339(jump.empty_since_ms),
-        "rebalance_distance_ms": jump.rebalance_distance_ms,
-        "partitions": [
-            {"topic": topic, "partition": partition, "old_offset": old, "new_offset": new}
-            for topic, partition, old, new in jump.changes
-        ],
-        "command": undo_jump(group, jump, closed),
-    }
-
-
-def scan_document(reach: ScannedRange) -> dict[str, Any]:
-    """The range of the log that was read."""
-    return {
-        "from": rfc3339(reach.oldest_ms),
-        "stopped_reason": reach.stopped,
-        "start_offset": reach.start,
-        "end_offset": reach.end,
-        "complete_from_offset": reach.whole_from,
-        "to_log_start": reach.to_log_start,
-        "open_transaction_began_at": rfc3339(reach.open_since_ms),
-    }
+def _jump(group: str, jump: OffsetJump, closed: Container[str]) -> OffsetJumpDocument:
+    return OffsetJumpDocument(
+        recorded_at=rfc3339(jump.at_ms),
+        recorded_at_ms=jump.at_ms,
+        log_offset=jump.log_offset,
+        move=jump.move,
+        author=jump.by,
+        author_name=jump.who,
+        moved_offsets=jump.moved,
+        step_number=jump.step,
+        emptied_at=rfc3339(jump.empty_since_ms),
+        rebalance_distance_ms=jump.rebalance_distance_ms,
+        partitions=jump.partitions,
+        command=undo_jump(group, jump, closed),
+    )

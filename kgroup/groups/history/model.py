@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
+from msgspec import field
 from msgspec.structs import replace
 
 from kgroup.model.group_log import Partitions, RebalanceProtocol
 from kgroup.model.topic_partition import PartitionValue
+from kgroup.support.json_types import Count, Instant, Ms
 
 
 class Cause(StrEnum):
@@ -39,14 +42,11 @@ DEPARTURES = frozenset({Cause.LEAVE, Cause.SESSION_EXPIRED, Cause.POLL_EXCEEDED,
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """A cause and the names of the members that it affects.
+    """A cause and the names of the members that it affects."""
 
-    ``inferred``: concluded from timing, not written in the log (session expired, poll interval exceeded).
-    """
-
-    cause: Cause
-    members: tuple[str, ...] = ()
-    inferred: bool = False
+    cause: Annotated[Cause, "The cause."]
+    members: Annotated[tuple[str, ...], "Names of the members."] = ()
+    inferred: Annotated[bool, "Whether it is concluded from timing."] = False
 
 
 class StepKind(StrEnum):
@@ -193,35 +193,41 @@ class CrashLoop(PartitionValue, msgspec.Struct, frozen=True):
         return sorted(attempts.values())[-LOOP]
 
 
+class CauseCount(msgspec.Struct, frozen=True):
+    cause: Annotated[Cause, "The cause."]
+    steps: Annotated[Count, "Number of steps."] = field(name="step_count")
+
+
 class MemberCounts(msgspec.Struct, frozen=True):
     """How often a member (by name) joined or went, and how many rebalances it caused."""
 
-    name: str
-    joined: int
-    went: int
-    rebalances: int
+    name: Annotated[str, "The member's name."]
+    joined: Annotated[Count, "How often it joined."] = field(name="joined_count")
+    went: Annotated[Count, "How often it left."] = field(name="left_count")
+    rebalances: Annotated[Count, "Rebalances that it caused."] = field(name="rebalance_count")
 
 
 class HistoryTotals(msgspec.Struct, frozen=True):
-    """Sums over the steps of a span of time.
+    """Sums over the steps of a span of time."""
 
-    ``per_hour`` is None for a span of no length. ``longest_took_ms``, ``longest_quiet_ms`` and ``quiet_ms`` (the sum
-    over all rebalances) are None if nothing is known. ``moved`` is the known part; ``moved_unknown`` is the number
-    of rebalances whose moves are unknown. ``median_gap_ms`` is between consecutive rebalances, None below two gaps.
-    """
-
-    rebalances: int
-    never_completed: int
-    overtaken: int
-    per_hour: float | None
-    longest_took_ms: int | None
-    longest_quiet_ms: int | None
-    quiet_ms: int | None
-    moved: int
-    moved_needlessly: int
-    moved_unknown: int
-    returned: int
-    median_gap_ms: int | None
-    last_ms: int | None
-    by_cause: tuple[tuple[Cause, int], ...]
-    by_member: tuple[MemberCounts, ...]
+    rebalances: Annotated[Count, "Rebalances."] = field(name="rebalance_count")
+    never_completed: Annotated[Count, "Generations that began and did not complete."] = field(
+        name="never_completed_count"
+    )
+    overtaken: Annotated[Count, "Epochs that the next one replaced before all members reached it."] = field(
+        name="overtaken_count"
+    )
+    per_hour: Annotated[float | None, "Rebalances per hour; null for a span of no length."] = field(
+        name="rebalances_per_hour"
+    )
+    longest_took_ms: Annotated[Ms | None, "The longest rebalance."]
+    longest_quiet_ms: Annotated[Ms | None, "The longest time without a commit before a rebalance."]
+    quiet_ms: Annotated[Ms | None, "The sum of these times."]
+    moved: Annotated[Count, "Partitions that changed their member."] = field(name="moved_count")
+    moved_needlessly: Annotated[Count, "Those of them whose member stayed."] = field(name="moved_needlessly_count")
+    moved_unknown: Annotated[Count, "Rebalances whose moves are unknown."] = field(name="moved_unknown_count")
+    returned: Annotated[Count, "Static members that returned to the same partitions."] = field(name="returned_count")
+    median_gap_ms: Annotated[Ms | None, "The median time between rebalances; null below two gaps."]
+    last_rebalance_at: Annotated[Instant | None, "The last rebalance."]
+    by_cause: Annotated[tuple[CauseCount, ...], "Steps by cause."] = field(name="causes")
+    by_member: Annotated[tuple[MemberCounts, ...], "Steps by member."] = field(name="members")

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import pairwise
+from typing import Annotated
 
 import msgspec
 
@@ -22,6 +23,7 @@ from kgroup.groups.next_commands import undo_move
 from kgroup.model.group_log import CommitWritten, TransactionEnd
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.hint import Hint
+from kgroup.support.json_types import Count, Offset
 
 _ONE_REQUEST_MS = 1_000
 _AGAIN_AND_AGAIN = 3
@@ -54,14 +56,21 @@ class CommitAuthor(StrEnum):
     UNKNOWN = "unknown"
 
 
+class JumpedPartition(msgspec.Struct, frozen=True):
+    topic: Annotated[str, "The topic."]
+    partition: Annotated[Count, "The partition."]
+    old_offset: Annotated[Offset | None, "The offset before; null without a commit."]
+    new_offset: Annotated[Offset | None, "The offset after; null if it was deleted."]
+
+
 class OffsetJump(msgspec.Struct, frozen=True):
     """Commits by one author, within a second, that were not ordinary progress.
 
     ``who`` is a member's name, a producer id, or the catch-up or change of kgroup; None if unknown. ``moved`` is the
     sum of new - old over the partitions with both offsets known, None if there are none. ``step`` is the number of the
     generation or epoch. ``empty_since_ms`` is None unless the group was Empty. ``rebalance_distance_ms`` is the time
-    since the nearest rebalance (negative: until it), None if it is over a minute. ``changes``: (topic, partition, old,
-    new). ``is_first_record`` is whether there was no group before it.
+    since the nearest rebalance (negative: until it), None if it is over a minute. ``is_first_record`` is whether there
+    was no group before it.
     """
 
     at_ms: int
@@ -73,7 +82,7 @@ class OffsetJump(msgspec.Struct, frozen=True):
     step: int | None
     empty_since_ms: int | None
     rebalance_distance_ms: int | None
-    changes: tuple[tuple[str, int, int | None, int | None], ...]
+    partitions: tuple[JumpedPartition, ...]
     is_first_record: bool = False
 
 
@@ -294,6 +303,6 @@ def _jump(batch: Sequence[_UnusualCommit], context: _Context, first_offset: int 
         None if step is None else step.number,
         step.at_ms if step is not None and step.kind is StepKind.EMPTY else None,
         context.ms_from_rebalance(at_ms, log_offset),
-        tuple((one.commit.topic, one.commit.partition, one.old, one.commit.offset) for one in batch),
+        tuple(JumpedPartition(*one.commit.tp, one.old, one.commit.offset) for one in batch),
         is_first_record=log_offset == first_offset,
     )

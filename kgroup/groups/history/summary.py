@@ -7,16 +7,22 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 from statistics import median
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from kgroup.groups.history import documents
 from kgroup.groups.history.crash_loops import crash_loops, with_crash_loops
+from kgroup.groups.history.documents import (
+    GroupHistoryDocument,
+    HistoryScan,
+    commits_document,
+    signature_document,
+    step_document,
+)
 from kgroup.groups.history.model import (
     DEPARTURES,
     Cause,
+    CauseCount,
     CrashLoop,
     HistoryStep,
     HistoryTotals,
@@ -110,29 +116,33 @@ class GroupHistory(msgspec.Struct, frozen=True):
         first = self.before.log_offset if self.before is not None else self.reach.start
         return self.covered and whole_from is not None and whole_from <= first
 
-    def document(self) -> dict[str, Any]:
-        query = self.span
-        return {
-            "group": self.group,
-            "since_at": rfc3339(query.since_ms),
-            "until_at": rfc3339(query.until_ms),
-            "state": query.state,
-            "over": self.over,
-            "totals": documents.totals_document(self.totals),
-            "signatures": [documents.signature_document(signature) for signature in self.signatures],
-            "step_before": None if self.before is None else documents.step_document(self.before),
-            "jump_count": len(self.jumps),
-            "steps": [documents.step_document(step) for step in self.steps],
-            "commits": None
-            if self.commits is None
-            else documents.commits_document(self.group, self.commits, query.closed),
-            "scan": {
-                "complete": self.whole,
-                **documents.scan_document(self.reach),
-                "covers_span": self.covered,
-                "unreadable_record_count": self.unreadable,
-            },
-        }
+    def document(self) -> GroupHistoryDocument:
+        query, reach = self.span, self.reach
+        return GroupHistoryDocument(
+            group=self.group,
+            since_at=rfc3339(query.since_ms),
+            until_at=rfc3339(query.until_ms),
+            state=query.state,
+            over=self.over,
+            totals=self.totals,
+            signatures=tuple(map(signature_document, self.signatures)),
+            step_before=None if self.before is None else step_document(self.before),
+            jump_count=len(self.jumps),
+            steps=tuple(map(step_document, self.steps)),
+            commits=None if self.commits is None else commits_document(self.group, self.commits, query.closed),
+            scan=HistoryScan(
+                complete=self.whole,
+                oldest_at=rfc3339(reach.oldest_ms),
+                stopped_reason=reach.stopped,
+                start_offset=reach.start,
+                end_offset=reach.end,
+                complete_from_offset=reach.whole_from,
+                to_log_start=reach.to_log_start,
+                open_transaction_began_at=rfc3339(reach.open_since_ms),
+                covers_span=self.covered,
+                unreadable_record_count=self.unreadable,
+            ),
+        )
 
 
 def group_history(group: str, events: Sequence[Event], reach: ScannedRange, query: HistoryQuery) -> GroupHistory:
@@ -154,7 +164,7 @@ def group_history(group: str, events: Sequence[Event], reach: ScannedRange, quer
         before=earlier[-1] if earlier else None,
         steps=inside,
         totals=totals,
-        over=False if query.state in REBALANCING else is_over(totals, query.now_ms),
+        over=False if query.state in REBALANCING else is_over(inside, totals.median_gap_ms, query.now_ms),
         signatures=tuple(signature for signature in recognised if query.since_ms <= signature.to_ms <= query.until_ms),
         commits=commits if query.commits else None,
         jumps=() if commits is None else commits.jumps,
@@ -208,17 +218,22 @@ def totals_of(steps: Sequence[HistoryStep], span_ms: int) -> HistoryTotals:
         moved_unknown=len(rebalances) - len(moved),
         returned=sum(len(step.returned) for step in steps),
         median_gap_ms=round(median(gaps)) if len(gaps) > 1 else None,
-        last_ms=rebalances[-1].at_ms if rebalances else None,
+        last_rebalance_at=rfc3339(last_rebalance_ms(steps)),
         by_cause=_by_cause(steps),
         by_member=_by_member(steps),
     )
 
 
-def _by_cause(steps: Sequence[HistoryStep]) -> tuple[tuple[Cause, int], ...]:
+def last_rebalance_ms(steps: Sequence[HistoryStep]) -> int | None:
+    return next((step.at_ms for step in reversed(steps) if step.kind is StepKind.REBALANCE), None)
+
+
+def _by_cause(steps: Sequence[HistoryStep]) -> tuple[CauseCount, ...]:
     """The number of steps with each cause, highest first; a step may have several causes."""
     counts = Counter(cause for step in steps for cause in step.causes)
     order = list(Cause)
-    return tuple(sorted(counts.items(), key=lambda item: (-item[1], order.index(item[0]))))
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], order.index(item[0])))
+    return tuple(CauseCount(cause, count) for cause, count in ranked)
 
 
 def _by_member(steps: Sequence[HistoryStep]) -> tuple[MemberCounts, ...]:
@@ -239,12 +254,13 @@ def _by_member(steps: Sequence[HistoryStep]) -> tuple[MemberCounts, ...]:
     return tuple(MemberCounts(name, joined[name], went[name], caused[name]) for name in names)
 
 
-def is_over(totals: HistoryTotals, now_ms: int) -> bool | None:
+def is_over(steps: Sequence[HistoryStep], median_gap_ms: int | None, now_ms: int) -> bool | None:
     """Whether the rebalances have ended; None if there were none.
 
     That is three median gaps after the last one, within 1 to 5 minutes: one rebalance per hour is no storm.
     """
-    if totals.last_ms is None:
+    last_ms = last_rebalance_ms(steps)
+    if last_ms is None:
         return None
-    patience_ms = min(_LONGEST_PATIENCE_MS, max(_PATIENCE_MS, 3 * (totals.median_gap_ms or 0)))
-    return now_ms - totals.last_ms > patience_ms
+    patience_ms = min(_LONGEST_PATIENCE_MS, max(_PATIENCE_MS, 3 * (median_gap_ms or 0)))
+    return now_ms - last_ms > patience_ms

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from kgroup.groups.history.crash_loops import crash_loop_words
 from kgroup.groups.history.follow import HistoryDelta
 from kgroup.groups.history.model import Cause, HistoryStep, Reason, Signature, SignatureKind, StepKind
-from kgroup.groups.history.summary import GroupHistory
+from kgroup.groups.history.summary import GroupHistory, last_rebalance_ms
 from kgroup.groups.next_commands import peek_group
 from kgroup.model.blocks import BlankLine, Block, LabelledLine, Records, Screen, Text, Title
 from kgroup.model.group_log import RebalanceProtocol, ScannedRange
@@ -163,7 +163,7 @@ def _page(history: GroupHistory, verbose: bool, limit: int | None) -> Iterator[B
 
 def headline(history: GroupHistory) -> str:
     """``NOT OVER: last rebalance 9s ago``."""
-    last_ms = history.totals.last_ms
+    last_ms = last_rebalance_ms(history.steps)
     if history.rebalancing:
         before = "" if last_ms is None else f", the one before {_ago(history, last_ms)} ago"
         return f"NOT OVER: a rebalance is under way ({history.span.state}){before}"
@@ -263,7 +263,7 @@ def jumps_line(history: GroupHistory) -> str:
     """``2 of committed offsets, the last 4m ago: -11.2k reset of 3 partitions by no member``."""
     last = history.jumps[-1]
     which = "" if len(history.jumps) == 1 else "the last "
-    what = f"{move_text(last)} of {plural(len(last.changes), 'partition')} by {author_text(last)}"
+    what = f"{move_text(last)} of {plural(len(last.partitions), 'partition')} by {author_text(last)}"
     return f"{len(history.jumps)} of committed offsets, {which}{_ago(history, last.at_ms)} ago: {what}"
 
 

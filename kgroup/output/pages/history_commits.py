@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
 
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from kgroup.groups.commit_tags import is_plan_id
 from kgroup.groups.history.offset_jumps import (
@@ -113,26 +113,26 @@ def _rows(jumps: Sequence[OffsetJump]) -> list[list[OffsetJump]]:
 def _together(jumps: Sequence[OffsetJump]) -> OffsetJump:
     """The first jump, with the partitions of all."""
     known = [jump.moved for jump in jumps if jump.moved is not None]
-    changes = tuple(change for jump in jumps for change in jump.changes)
-    return replace(jumps[0], moved=sum(known) if known else None, changes=changes)
+    partitions = tuple(partition for jump in jumps for partition in jump.partitions)
+    return replace(jumps[0], moved=sum(known) if known else None, partitions=partitions)
 
 
 def _jump_cells(jumps: Sequence[OffsetJump], now_ms: int, most: int | None) -> Iterator[tuple[Cell, ...]]:
     """A row for each partition, ``most`` at most; what is the same for all of them stands in the first."""
     whole = _together(jumps)
     at, move, near = short_time(whole.at_ms, now_ms), Styled(move_text(whole), "warn"), context_text(whole, now_ms)
-    authors = [author_text(jump) for jump in jumps for _ in jump.changes]
-    for number, (topic, partition, old, new) in enumerate(whole.changes[:most]):
+    authors = [author_text(jump) for jump in jumps for _ in jump.partitions]
+    for number, jumped in enumerate(whole.partitions[:most]):
         author = authors[number] if number == 0 or authors[number] != authors[number - 1] else ""
-        place = f"{topic}:{partition}"
-        yield (at, author, place, old, new, move, near) if number == 0 else ("", author, place, old, new, "", "")
-    if most is not None and len(whole.changes) > most:
-        yield ("", "", f"{len(whole.changes) - most} more: --verbose", "", "", "", "")
+        cells = author, f"{jumped.topic}:{jumped.partition}", jumped.old_offset, jumped.new_offset
+        yield (at, *cells, move, near) if number == 0 else ("", *cells, "", "")
+    if most is not None and len(whole.partitions) > most:
+        yield ("", "", f"{len(whole.partitions) - most} more: --verbose", "", "", "", "")
 
 
 def jump_line(jump: OffsetJump, now_ms: int) -> str:
     """A jump as a line of ``--follow``: ``no member: +30.1M reset of 4 partitions, Empty since 03:06:40Z``."""
-    partitions = plural(len(jump.changes), "partition")
+    partitions = plural(len(jump.partitions), "partition")
     return f"{author_text(jump)}: {move_text(jump)} of {partitions}, {context_text(jump, now_ms)}"
 
 
@@ -140,16 +140,14 @@ def commits_rows(histories: Sequence[GroupHistory]) -> Iterator[tuple[str | int 
     """One row per partition of each jump, oldest first."""
     for history in histories:
         for jump in history.commits.jumps if history.commits is not None else ():
-            for topic, partition, old, new in jump.changes:
-                columns = (topic, partition, old, new)
-                at = rfc3339(jump.at_ms)
+            for jumped in jump.partitions:
                 yield (
                     history.group,
-                    at,
+                    rfc3339(jump.at_ms),
                     jump.move.value,
                     jump.by.value,
                     jump.who,
-                    *columns,
+                    *astuple(jumped),
                     jump.step,
                     jump.rebalance_distance_ms,
                 )

@@ -12,6 +12,7 @@ from kgroup.groups.history.offset_jumps import (
     CommitAuthor,
     CommitMove,
     CommitReport,
+    JumpedPartition,
     OffsetJump,
     undo_jump,
 )
@@ -51,7 +52,7 @@ def test_back_by_the_new_owner_beside_the_rebalance() -> None:
 
     assert (jump.move, jump.by, jump.who, jump.moved) == (CommitMove.BACK, CommitAuthor.MEMBER, "a", -412)
     assert (jump.step, jump.rebalance_distance_ms) == (6, 3_000)
-    assert jump.changes == (("orders", 2, 5_000, 4_588),)
+    assert jump.partitions == (JumpedPartition("orders", 2, 5_000, 4_588),)
 
 
 def test_an_administrative_reset_is_one_row() -> None:
@@ -64,7 +65,7 @@ def test_an_administrative_reset_is_one_row() -> None:
     (jump,) = commits_of(log).jumps
 
     assert (jump.move, jump.by, jump.who) == (CommitMove.RESET, CommitAuthor.NO_MEMBER, None)
-    assert (len(jump.changes), jump.moved) == (4, 4 * 995_000)
+    assert (len(jump.partitions), jump.moved) == (4, 4 * 995_000)
     assert jump.empty_since_ms == T0 + 60_000
     assert jump.rebalance_distance_ms == -48_000
 
@@ -74,7 +75,9 @@ def test_resets_of_one_second_are_requests_of_their_own_where_a_partition_or_a_r
     log.at(60).generation(6).at(92).commit(0, 9_000).commit(1, 9_000).commit(0, 8_000)
     log.generation(7, A).generation(8).commit(1, 7_000)
 
-    found = [(jump.by, [(number, new) for _, number, _, new in jump.changes]) for jump in commits_of(log).jumps]
+    found = [
+        (jump.by, [(each.partition, each.new_offset) for each in jump.partitions]) for jump in commits_of(log).jumps
+    ]
 
     assert found == [
         (CommitAuthor.NO_MEMBER, [(0, 9_000), (1, 9_000)]),
@@ -178,7 +181,7 @@ def test_only_chosen_partitions() -> None:
     found = log.history(commits=True, includes=lambda topic, partition: partition == 2).commits
 
     assert found is not None
-    assert [change[:2] for jump in found.jumps for change in jump.changes] == [("orders", 2)]
+    assert [(each.topic, each.partition) for jump in found.jumps for each in jump.partitions] == [("orders", 2)]
 
 
 AT_MS = 1_795_228_032_250  # 2026-11-21T02:27:12.250Z
