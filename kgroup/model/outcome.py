@@ -25,8 +25,14 @@ class Document(Protocol):
         """Field names in snake_case, null for unknown, offsets as integers, times as RFC 3339 UTC."""
 
 
-def json_form(item: Document | msgspec.Struct) -> Any:
+Item: TypeAlias = Document | msgspec.Struct | Callable[[], msgspec.Struct]
+"""An item of a result; a function makes the Struct for the output formats that need it."""
+
+
+def json_form(item: Item) -> Any:
     """What JSON has of the item: dicts, or Structs whose fields are those of JSON."""
+    if callable(item):
+        return item()
     return item if isinstance(item, msgspec.Struct) and not hasattr(item, "document") else item.document()
 
 
@@ -36,7 +42,7 @@ class Outcome(msgspec.Struct, frozen=True):
     Functions are called only for the output formats that need them.
     """
 
-    data: tuple[Document | msgspec.Struct, ...]
+    data: tuple[Item, ...]
     screen: Callable[[], Screen]
     records: Callable[[], Records]
     cluster: ClusterRef | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Annotated
 
 from msgspec import Struct
 
@@ -15,13 +16,17 @@ Headers = tuple[tuple[str, bytes | None], ...]
 """(name, value) pairs. A name may occur more than once, and the order matters."""
 
 
+FirstOffset = Annotated[NonNegativeInt64, "offset", "The first offset."]
+EndOffset = Annotated[NonNegativeInt64, "offset", "The offset after the last one."]
+
+
 class OffsetRange(PartitionValue, Struct, frozen=True, order=True):
     """The offsets [start, end) of a partition. Compaction and transactions leave fewer records than offsets."""
 
-    topic: str
-    partition: NonNegativeInt64
-    start: NonNegativeInt64
-    end: NonNegativeInt64
+    topic: Annotated[str, "The topic."]
+    partition: Annotated[NonNegativeInt64, "count", "The partition."]
+    start: FirstOffset
+    end: EndOffset
 
     @property
     def offsets(self) -> int:
@@ -37,8 +42,8 @@ class AscendingOffsets:
 
     __slots__ = ()
     # msgspec takes the first annotation in the order of the bases: these hold for an OffsetRange with this base too.
-    start: NonNegativeInt64
-    end: NonNegativeInt64
+    start: FirstOffset
+    end: EndOffset
 
     def __post_init__(self) -> None:
         if self.start > self.end:

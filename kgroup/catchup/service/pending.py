@@ -6,7 +6,7 @@ The ledger is read only if it exists, and at most ``_PATIENCE_S`` is spent waiti
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kgroup.groups.catchup.unrecorded_releases import UnrecordedRelease
     from kgroup.groups.change_plan import ChangePlan
     from kgroup.model.groups import Group
+    from kgroup.model.pending_catchup import PendingCatchup
     from kgroup.model.reporter import Reporter
     from kgroup.settings.model import Settings
 
@@ -188,7 +189,7 @@ class PendingCatchups(msgspec.Struct, frozen=True):
     """
 
     lines: Mapping[str, Sequence[str]] = msgspec.field(default_factory=dict)
-    documents: Mapping[str, Sequence[Mapping[str, Any]]] = msgspec.field(default_factory=dict)
+    documents: Mapping[str, Sequence[PendingCatchup]] = msgspec.field(default_factory=dict)
     notes: Mapping[str, Sequence[str]] = msgspec.field(default_factory=dict)
     unknown: str | None = None
     on_page: bool = False
@@ -198,7 +199,7 @@ class PendingCatchups(msgspec.Struct, frozen=True):
         otherwise = (f"unknown: {self.unknown}",) if self.unknown and self.on_page else ()
         return {group: self.lines.get(group, otherwise) for group in groups}
 
-    def documents_for(self, groups: Iterable[str]) -> dict[str, Sequence[Mapping[str, Any]] | None]:
+    def documents_for(self, groups: Iterable[str]) -> dict[str, Sequence[PendingCatchup] | None]:
         """The JSON form for these groups; None: unknown."""
         return {group: self.documents.get(group, None if self.unknown else ()) for group in groups}
 
@@ -210,15 +211,13 @@ class PendingCatchups(msgspec.Struct, frozen=True):
         if not plans and not lost:
             return cls(unknown=unknown, on_page=on_page)
         # Imported here: very few groups have such a release.
-        from kgroup.groups.catchup.plan_state import pending_documents, pending_lines
+        from kgroup.groups.catchup.documents import pending_catchups
+        from kgroup.groups.catchup.plan_state import pending_lines
 
         names = {*plans, *lost}
         if form in (Format.JSON, Format.YAML):
             return cls(
-                documents={
-                    name: [*pending_documents(plans.get(name, ())), *(row.document() for row in lost.get(name, ()))]
-                    for name in names
-                },
+                documents={name: pending_catchups(plans.get(name, ()), lost.get(name, ())) for name in names},
                 unknown=unknown,
             )
         lines = {

@@ -45,6 +45,7 @@ from kgroup.catchup.spark.ready import DriverSetup, check
 from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.worker.task_spec import TaskSpec
 from kgroup.cluster.topic_admin import TopicAdmin, TopicDescription
+from kgroup.groups.catchup.documents import catchup_report
 from kgroup.groups.catchup.model import LATEST, Delivery, GapRange, PlanSnapshot
 from kgroup.groups.catchup.plan_state import VerifiedPlan
 from kgroup.groups.catchup.results import ReplayedPlan, StartPlan
@@ -409,7 +410,7 @@ def _report_end(engine: CatchupEngine, state: VerifiedPlan, loss: TargetLoss | N
     elif verification.lost:
         first, offsets = verification.lost[0], sum(row.offsets for row in verification.lost)
         more = f" and {len(verification.lost) - 1} more ranges" if len(verification.lost) > 1 else ""
-        engine.reporter.event("LOST", f"{plan_id}  {plural(offsets, 'offset')}: {first}{more}: {first.why}")
+        engine.reporter.event("LOST", f"{plan_id}  {plural(offsets, 'offset')}: {first}{more}: {first.reason}")
     elif not verification.undelivered and (why := contradiction_note(verification)) is not None:
         engine.reporter.event("NOT VERIFIED", f"{plan_id}  {why}; {commands(state.snapshot).abandon} closes the plan")
     else:
@@ -421,9 +422,6 @@ def _report_end(engine: CatchupEngine, state: VerifiedPlan, loss: TargetLoss | N
 def _write_report(
     path: Path, cluster: ClusterRef, state: VerifiedPlan, result: ReplayResult, errors: tuple[RowError, ...]
 ) -> None:
-    document: dict[str, Any] = state.document()
-    document["took_ms"] = round(result.took_s * 1000)
-    document["contradictions"] = list(state.verification.contradictions)
-    whole = envelope("catchup report", cluster, [document], executed=True, errors=errors)
+    whole = envelope("catchup report", cluster, [catchup_report(state, result.took_s)], executed=True, errors=errors)
     with AtomicFile(path, "--report") as file:
         file.write(json.dumps(whole, indent=2).encode() + b"\n")

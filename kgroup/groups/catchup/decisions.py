@@ -341,7 +341,7 @@ def _deleted(now: Situation, ranges: Iterable[GapRange]) -> Refuse:
 
 def _duplicates(now: Situation, why: str, again: Iterable[ExplainedRange]) -> Refuse:
     plan = now.ledgered.plan
-    rows = _few(f"{row}: {row.why}" for row in again)
+    rows = _few(f"{row}: {row.reason}" for row in again)
     return _refuse(
         POSSIBLE_DUPLICATES,
         f"{why}. Moving {plan.group} back would make it process these records again.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from kgroup.groups.catchup.model import CatchupPlan, Chunk, ChunkProgress
+from kgroup.groups.catchup.model import CatchupPlan, Chunk, ChunkProgress, PlanSnapshot
 from kgroup.model.records import OffsetRange, merged
 from kgroup.model.topic_partition import TopicPartition
 
@@ -56,3 +56,13 @@ def started_chunks(plan: CatchupPlan, progress: Mapping[int, ChunkProgress]) -> 
         known = progress.get(chunk.number)
         if known is not None and (known.delivered_to > chunk.start or known.records or known.may_repeat):
             yield chunk
+
+
+def next_deadline_ms(ledgered: PlanSnapshot) -> int | None:
+    """When retention may delete the first undelivered record, as known when the plan was made.
+
+    None if everything is delivered or no deadline is known. ``catchup list`` sorts by it, earliest first.
+    """
+    pending = lowest_undelivered(ledgered.plan, ledgered.progress)
+    deadlines = (item.retention_deadline_ms for item in ledgered.plan.ranges if item.tp in pending)
+    return min((deadline for deadline in deadlines if deadline is not None), default=None)

@@ -2,187 +2,262 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated
 
 import msgspec
+from msgspec.structs import asdict, replace
 
-from kgroup.groups.catchup.delivered import lowest_undelivered
-from kgroup.groups.catchup.gap import Gap, NotMoved, total
-from kgroup.groups.catchup.model import Chunk, GapRange, PlanSnapshot, RangeVerification
+from kgroup.groups.catchup.delivered import next_deadline_ms
+from kgroup.groups.catchup.gap import NotMoved, total
+from kgroup.groups.catchup.model import ExplainedRange, GapRange, Order, PlanState, RangeVerification
+from kgroup.groups.catchup.plan_state import VerifiedPlan
+from kgroup.groups.catchup.release_evidence import OffsetRewind
+from kgroup.groups.catchup.results import Cancellation, MovedOffset, StartPlan
 from kgroup.groups.catchup.risks import Risk
-from kgroup.groups.catchup.verification import Verification, deleted_before
-from kgroup.model.topic_partition import TopicPartition
+from kgroup.groups.catchup.steps import Close, MoveBack
+from kgroup.groups.catchup.unrecorded_releases import UnrecordedRelease
+from kgroup.groups.catchup.verification import CatchupTotals, Verification, deleted_before
+from kgroup.model.pending_catchup import PendingCatchup
+from kgroup.model.records import EndOffset, FirstOffset, OffsetRange
+from kgroup.model.topic_partition import PartitionName
 from kgroup.support.instants import rfc3339
+from kgroup.support.json_types import Bytes, Count, EpochMs, Instant, Ms, Offset
 
 
-class PlanSummary(msgspec.Struct, frozen=True):
-    """What a plan's document has at its top, with the words of the tables.
+class CatchupRange(PartitionName, frozen=True, kw_only=True):
+    """A range of a plan, and what was delivered of it."""
 
-    ``phase`` is the state as one word, ``pending`` the offsets that are not delivered yet, ``destination`` the sink's
-    name; None before there is a plan, or a sink.
-    """
-
-    phase: str | None = None
-    pending: int | None = None
-    destination: str | None = None
-
-
-def gap_document(gap: Gap, chunks: Sequence[Chunk], risks: Iterable[Risk], destination: str | None) -> dict[str, Any]:
-    """What ``start`` prints without ``--execute``; there is no plan id yet, and no delivery."""
-    deadlines = [item.retention_deadline_ms for item in gap.ranges if item.retention_deadline_ms is not None]
-    deadline = min(deadlines, default=None)
-    return {
-        "plan_id": None,
-        "group": gap.group,
-        "state": None,
-        "phase": None,
-        "created_at": None,
-        "created_at_ms": None,
-        "created_by": None,
-        "comment": None,
-        "release_point": gap.release_point,
-        "sink": None,
-        "destination": destination,
-        "order": None,
-        "task_count": None,
-        "tuning": None,
-        "retention_deadline_at": rfc3339(deadline),
-        "retention_deadline_at_ms": deadline,
-        "ranges": [_range(item, gap.group, None) for item in gap.ranges],
-        "abandoned": [row.document() for row in gap.abandoned],
-        "already_deleted": [row.document() for row in gap.already_deleted],
-        "not_moved": [row.document() for row in gap.not_moved],
-        "rewinds": [],
-        "totals": _totals(gap.ranges, len(chunks), None, None),
-        "risks": [risk.document() for risk in risks],
-    }
+    old_offset: Annotated[
+        Offset | None, "The committed offset when the plan was made; null without one, or if no group is moved."
+    ]
+    new_offset: Annotated[Offset | None, "The committed offset after the release; null if no group is moved."]
+    start: FirstOffset
+    end: EndOffset
+    estimated_record_count: Annotated[Count | None, "Estimated number of records."]
+    estimated_bytes: Annotated[Bytes | None, "Estimated size."]
+    oldest_record_at: Annotated[Instant | None, "The time of the first record."]
+    oldest_record_at_ms: Annotated[EpochMs | None, "The time of the first record."]
+    maybe_processed_until: Annotated[Offset | None, "Records below it may have been processed; null if unknown."]
+    retention_deadline_at: Annotated[
+        Instant | None, "When retention may delete the first record; null for never and unknown."
+    ]
+    retention_deadline_at_ms: Annotated[
+        EpochMs | None, "When retention may delete the first record; null for never and unknown."
+    ]
+    delivered_to: Annotated[Offset | None, "All offsets below it are delivered."] = None
+    read_to_end: Annotated[bool | None, "Whether all offsets were read."] = None
+    record_count: Annotated[Count | None, "Records that were read."] = None
+    delivered_count: Annotated[Count | None, "Records that were delivered."] = None
+    filtered_count: Annotated[Count | None, "Records that were filtered."] = None
+    dead_lettered_count: Annotated[Count | None, "Records that were dead-lettered."] = None
+    bytes: Annotated[Bytes | None, "Size of what was read."] = None
+    possible_duplicate_count: Annotated[Count | None, "Records that may be delivered twice."] = None
+    lost: Annotated[tuple[ExplainedRange, ...] | None, "Offsets that could not be read."] = None
+    undelivered: Annotated[tuple[OffsetRange, ...] | None, "Offsets that are not delivered yet."] = None
+    contradictions: Annotated[tuple[str, ...] | None, "Contradictions in the results, for people."] = None
+    chunk_count: Annotated[Count | None, "Number of chunks."] = None
+    finished_chunk_count: Annotated[Count | None, "Chunks that are delivered to their end."] = None
+    verified: Annotated[bool | None, "Whether every record is delivered, filtered or dead-lettered."] = None
 
 
-def plan_document(
-    ledgered: PlanSnapshot,
-    verification: Verification | None,
-    summary: PlanSummary,
-    risks: Iterable[Risk] = (),
-    not_moved: Iterable[NotMoved] = (),
-) -> dict[str, Any]:
-    """A plan of the ledger and what was delivered of it. ``verification`` None: the delivery was not checked."""
+class CatchupPlanDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A plan; before ``--execute`` it has no id, and nothing that the ledger adds."""
+
+    plan_id: Annotated[str | None, "The plan; null if it is not written to the ledger."] = None
+    group: Annotated[str | None, "The group; null with --range, which moves no group."]
+    state: Annotated[PlanState | None, "The state in the ledger; null if the plan is not written to it."] = None
+    phase: Annotated[
+        str | None,
+        "plan phase or null",
+        "The state as tables show it; null if the plan is not written to the ledger.",
+    ] = None
+    created_at: Annotated[Instant | None, "When the plan was made."] = None
+    created_at_ms: Annotated[EpochMs | None, "When the plan was made."] = None
+    created_by: Annotated[str | None, "USER@HOST who made it."] = None
+    comment: Annotated[str | None, "The text of --reason."] = None
+    release_point: Annotated[str, "release point", "Where the group starts."]
+    sink: Annotated[str | None, "The kind of sink; null if no sink is chosen."] = None
+    destination: Annotated[str | None, "The sink, its target and its filter; null if no sink is chosen."]
+    order: Annotated[Order | None, "What delivery keeps in order."] = None
+    task_count: Annotated[Count | None, "Number of tasks."] = None
+    tuning: Annotated[Mapping[str, str] | None, "map of any or null", "Options that limit the replay."] = None
+    retention_deadline_at: Annotated[
+        Instant | None, "When retention may delete the first undelivered record; null for never and unknown."
+    ]
+    retention_deadline_at_ms: Annotated[
+        EpochMs | None, "When retention may delete the first undelivered record; null for never and unknown."
+    ]
+    ranges: Annotated[tuple[CatchupRange, ...], "The gap by partition."]
+    abandoned: Annotated[tuple[ExplainedRange, ...], "Offsets that are not delivered, by the user's choice."]
+    already_deleted: Annotated[tuple[ExplainedRange, ...], "Offsets that retention had deleted before the plan."]
+    not_moved: Annotated[tuple[NotMoved, ...], "Partitions whose offsets the plan does not move."]
+    rewinds: Annotated[
+        tuple[OffsetRewind, ...],
+        "Commits of other clients that moved backwards into the gap, so that records are processed twice.",
+    ] = ()
+    totals: Annotated[CatchupTotals, "Sums."]
+    risks: Annotated[tuple[Risk, ...], "What may go wrong."]
+
+
+class CancelledPlan(CatchupPlanDocument, frozen=True, kw_only=True):
+    """A plan, and what its cancellation moves, repeats and abandons."""
+
+    moves: Annotated[tuple[MovedOffset, ...], "Where the group's offsets move."]
+    possible_duplicates: Annotated[
+        tuple[ExplainedRange, ...], "Offsets that the group reads again though some were processed."
+    ]
+    abandoned_by_cancel: Annotated[tuple[ExplainedRange, ...], "Offsets that neither the replay nor the group reads."]
+
+
+class CatchupReport(CatchupPlanDocument, frozen=True, kw_only=True):
+    """The file of ``--report``."""
+
+    took_ms: Annotated[Ms, "How long the replay took."]
+    contradictions: Annotated[tuple[str, ...], "Contradictions in the results, for people."]
+
+
+def planned_catchup(plan: StartPlan) -> CatchupPlanDocument:
+    """What ``start`` prints without ``--execute``."""
+    gap = plan.gap
+    deadline = min(
+        (item.retention_deadline_ms for item in gap.ranges if item.retention_deadline_ms is not None), default=None
+    )
+    return CatchupPlanDocument(
+        group=gap.group,
+        release_point=gap.release_point,
+        destination=plan.destination,
+        retention_deadline_at=rfc3339(deadline),
+        retention_deadline_at_ms=deadline,
+        ranges=tuple(_range(item, gap.group, None) for item in gap.ranges),
+        abandoned=gap.abandoned,
+        already_deleted=gap.already_deleted,
+        not_moved=gap.not_moved,
+        totals=_totals(gap.ranges, len(plan.chunks), None, None),
+        risks=plan.risks,
+    )
+
+
+def catchup_plan(state: VerifiedPlan, planned: StartPlan | None = None) -> CatchupPlanDocument:
+    """A plan of the ledger and what was delivered of it; with ``planned`` the delivery has not begun."""
+    ledgered, pending = state.snapshot, state.known_pending
     plan, delivery = ledgered.plan, ledgered.delivery
-    partitions = () if verification is None else verification.partitions
-    verified = {(row.topic, row.partition, row.start): row for row in partitions}
-    deadline = next_deadline_ms(ledgered) if summary.pending else None
-    return {
-        "plan_id": plan.id,
-        "group": plan.group,
-        "state": ledgered.state.state.value,
-        "phase": summary.phase,
-        "created_at": rfc3339(plan.created_ms or None),
-        "created_at_ms": plan.created_ms or None,
-        "created_by": plan.who,
-        "comment": plan.reason,
-        "release_point": plan.release_point,
-        "sink": None if delivery is None else delivery.sink,
-        "destination": summary.destination,
-        "order": None if delivery is None else delivery.order.value,
-        "task_count": None if delivery is None else len(delivery.tasks),
-        "tuning": None if delivery is None else dict(delivery.tuning),
-        "retention_deadline_at": rfc3339(deadline),
-        "retention_deadline_at_ms": deadline,
-        "ranges": [_range(item, plan.group, verified.get((*item.tp, item.start))) for item in plan.ranges],
-        "abandoned": [row.document() for row in plan.abandoned],
-        "already_deleted": [row.document() for row in deleted_before(plan)],
-        "not_moved": [row.document() for row in not_moved],
-        "rewinds": []
-        if verification is None
-        else [
-            {
-                "topic": row.topic,
-                "partition": row.partition,
-                "start": row.start,
-                "end": row.end,
-                "rewound_at": rfc3339(row.at_ms),
-                "rewound_at_ms": row.at_ms,
-                "commit_deleted": row.deleted,
-            }
-            for row in verification.rewinds
-        ],
-        "totals": _totals(plan.ranges, len(plan.chunks), verification, summary.pending),
-        "risks": [risk.document() for risk in risks],
-    }
+    verification = state.verification if planned is None else None
+    verified = {(*row.tp, row.start): row for row in (verification.partitions if verification else ())}
+    deadline = next_deadline_ms(ledgered) if pending else None
+    return CatchupPlanDocument(
+        plan_id=plan.id,
+        group=plan.group,
+        state=ledgered.state.state,
+        phase=state.word,
+        created_at=rfc3339(plan.created_ms or None),
+        created_at_ms=plan.created_ms or None,
+        created_by=plan.who,
+        comment=plan.reason,
+        release_point=plan.release_point,
+        sink=delivery.sink if delivery else None,
+        destination=state.destination,
+        order=delivery.order if delivery else None,
+        task_count=len(delivery.tasks) if delivery else None,
+        tuning=delivery.tuning if delivery else None,
+        retention_deadline_at=rfc3339(deadline),
+        retention_deadline_at_ms=deadline,
+        ranges=tuple(_range(item, plan.group, verified.get((*item.tp, item.start))) for item in plan.ranges),
+        abandoned=plan.abandoned,
+        already_deleted=deleted_before(plan),
+        not_moved=planned.gap.not_moved if planned else (),
+        rewinds=verification.rewinds if verification else (),
+        totals=_totals(plan.ranges, len(plan.chunks), verification, pending),
+        risks=planned.risks if planned else (),
+    )
 
 
-def _range(item: GapRange, group: str | None, verified: RangeVerification | None) -> dict[str, Any]:
-    """``old_offset`` None: there was no commit, or no group is moved; ``new_offset`` None: no group is moved."""
-    return {
-        "topic": item.topic,
-        "partition": item.partition,
-        "old_offset": None if item.before is None else item.before.offset,
-        "new_offset": None if group is None else item.end,
-        "start": item.start,
-        "end": item.end,
-        "estimated_record_count": item.records,
-        "estimated_bytes": item.size,
-        "oldest_record_at": rfc3339(item.oldest_ms),
-        "oldest_record_at_ms": item.oldest_ms,
-        "maybe_processed_until": item.maybe_processed_until,
-        "retention_deadline_at": rfc3339(item.retention_deadline_ms),
-        "retention_deadline_at_ms": item.retention_deadline_ms,
-        "delivered_to": None if verified is None else verified.delivered_to,
-        "read_to_end": None if verified is None else verified.read_to_end,
-        "record_count": None if verified is None else verified.records,
-        "delivered_count": None if verified is None else verified.delivered,
-        "filtered_count": None if verified is None else verified.filtered,
-        "dead_lettered_count": None if verified is None else verified.dead,
-        "bytes": None if verified is None else verified.size,
-        "possible_duplicate_count": None if verified is None else verified.may_repeat,
-        "lost": None if verified is None else [row.document() for row in verified.lost],
-        "undelivered": None
-        if verified is None
-        else [{"start": row.start, "end": row.end, "offset_count": row.offsets} for row in verified.undelivered],
-        "contradictions": None if verified is None else list(verified.contradictions),
-        "chunk_count": None if verified is None else verified.chunks,
-        "finished_chunk_count": None if verified is None else verified.finished_chunks,
-        "verified": None if verified is None else verified.complete,
-    }
+def cancelled_plan(cancellation: Cancellation) -> CancelledPlan:
+    decision = cancellation.decision
+    return CancelledPlan(
+        **asdict(catchup_plan(cancellation.state)),
+        moves=cancellation.moves,
+        possible_duplicates=decision.reprocessed if isinstance(decision, MoveBack) else (),
+        abandoned_by_cancel=decision.abandoned if isinstance(decision, Close) else (),
+    )
 
 
-_UNVERIFIED = (
-    "read_to_end_count",
-    "record_count",
-    "delivered_count",
-    "filtered_count",
-    "dead_lettered_count",
-    "bytes",
-    "lost_offset_count",
-    "undelivered_offset_count",
-    "possible_duplicate_count",
-    "finished_chunk_count",
-    "verified",
-)
+def catchup_report(state: VerifiedPlan, took_s: float) -> CatchupReport:
+    return CatchupReport(
+        **asdict(catchup_plan(state)), took_ms=round(took_s * 1000), contradictions=state.verification.contradictions
+    )
+
+
+def pending_catchups(
+    states: Sequence[VerifiedPlan], unrecorded: Iterable[UnrecordedRelease]
+) -> tuple[PendingCatchup, ...]:
+    """The open plans of a group, and the releases that the ledger does not contain."""
+    rows = []
+    for state in states:
+        deadline = next_deadline_ms(state.snapshot)
+        rows.append(
+            PendingCatchup(
+                state.snapshot.plan.id,
+                state.snapshot.state.state.value,
+                state.word,
+                state.pending,
+                rfc3339(deadline),
+                deadline,
+                state.verification.undelivered if state.pending else (),
+            )
+        )
+    missing = "not-in-ledger"
+    rows += [PendingCatchup(row.plan_id, missing, missing, row.offsets, None, None, row.ranges) for row in unrecorded]
+    return tuple(rows)
+
+
+def _range(item: GapRange, group: str | None, verified: RangeVerification | None) -> CatchupRange:
+    planned = CatchupRange(
+        topic=item.topic,
+        partition=item.partition,
+        old_offset=item.before.offset if item.before else None,
+        new_offset=None if group is None else item.end,
+        start=item.start,
+        end=item.end,
+        estimated_record_count=item.records,
+        estimated_bytes=item.size,
+        oldest_record_at=rfc3339(item.oldest_ms),
+        oldest_record_at_ms=item.oldest_ms,
+        maybe_processed_until=item.maybe_processed_until,
+        retention_deadline_at=rfc3339(item.retention_deadline_ms),
+        retention_deadline_at_ms=item.retention_deadline_ms,
+    )
+    if verified is None:
+        return planned
+    return replace(
+        planned,
+        delivered_to=verified.delivered_to,
+        read_to_end=verified.read_to_end,
+        record_count=verified.records,
+        delivered_count=verified.delivered,
+        filtered_count=verified.filtered,
+        dead_lettered_count=verified.dead,
+        bytes=verified.size,
+        possible_duplicate_count=verified.may_repeat,
+        lost=verified.lost,
+        undelivered=verified.undelivered,
+        contradictions=verified.contradictions,
+        chunk_count=verified.chunks,
+        finished_chunk_count=verified.finished_chunks,
+        verified=verified.complete,
+    )
 
 
 def _totals(
     ranges: Sequence[GapRange], chunks: int, verification: Verification | None, pending: int | None
-) -> dict[str, Any]:
-    planned = {
-        "partition_count": len(ranges),
-        "offset_count": sum(item.offsets for item in ranges),
-        "pending_offset_count": pending,
-        "estimated_record_count": total(item.records for item in ranges),
-        "estimated_bytes": total(item.size for item in ranges),
-        "chunk_count": chunks,
-    }
-    if verification is None:
-        return {**planned, **dict.fromkeys(_UNVERIFIED)}
-    sums = verification.totals()
-    return {**planned, **{name: sums[name] for name in ("chunk_count", *_UNVERIFIED)}}
-
-
-def next_deadline_ms(ledgered: PlanSnapshot) -> int | None:
-    """When retention may delete the first undelivered record, as known when the plan was made.
-
-    None if everything is delivered or no deadline is known. ``catchup list`` sorts by it, earliest first.
-    """
-    pending: dict[TopicPartition, int] = lowest_undelivered(ledgered.plan, ledgered.progress)
-    deadlines = (item.retention_deadline_ms for item in ledgered.plan.ranges if item.tp in pending)
-    return min((deadline for deadline in deadlines if deadline is not None), default=None)
+) -> CatchupTotals:
+    return replace(
+        verification.totals()
+        if verification
+        else CatchupTotals(
+            partition_count=len(ranges), offset_count=sum(item.offsets for item in ranges), chunk_count=chunks
+        ),
+        pending_offset_count=pending,
+        estimated_record_count=total(item.records for item in ranges),
+        estimated_bytes=total(item.size for item in ranges),
+    )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Annotated
 
 import msgspec
 
@@ -21,6 +21,7 @@ from kgroup.model.records import OffsetRange
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, refusal_code
 from kgroup.support.hint import Hint
+from kgroup.support.json_types import Count
 from kgroup.support.units import plural
 
 ABOVE_LOG_END = refusal_code(
@@ -97,34 +98,23 @@ class LastActivity(msgspec.Struct, frozen=True):
 
 
 class NotMoved(msgspec.Struct, frozen=True):
-    """A partition (or a whole topic if ``partition`` is None) that is not moved.
+    """A partition that is not moved.
 
-    ``code`` is ``hanging-transaction``, ``nothing-to-do`` or ``left``. If ``error`` is True the plan cannot be
-    executed; then ``code`` is ``no-commit``, ``above-log-end``, ``not-found`` or ``unread``, or ``hanging-transaction``
-    for a named range.
+    ``code`` is ``hanging-transaction``, ``nothing-to-do`` or ``left``. If the plan cannot be executed, it is
+    ``no-commit``, ``above-log-end``, ``not-found`` or ``unread``, or ``hanging-transaction`` for a named range.
     """
 
-    topic: str
-    partition: int | None
-    code: str
-    why: str
-    error: bool = False
-    hint: str | None = None
+    topic: Annotated[str, "The topic."]
+    partition: Annotated[Count | None, "The partition; null for the whole topic."]
+    code: Annotated[str, "A stable code."]
+    reason: Annotated[str, "The reason, for people."]
+    is_error: Annotated[bool, "Whether it prevents the plan."] = False
+    hint: Annotated[str | None, "A command, or what to do next."] = None
 
     @property
     def name(self) -> str:
         """``orders:7``, or the topic's name."""
         return self.topic if self.partition is None else f"{self.topic}:{self.partition}"
-
-    def document(self) -> dict[str, Any]:
-        return {
-            "topic": self.topic,
-            "partition": self.partition,
-            "code": self.code,
-            "reason": self.why,
-            "is_error": self.error,
-            "hint": self.hint,
-        }
 
 
 class Gap(msgspec.Struct, frozen=True):
@@ -161,19 +151,19 @@ class Gap(msgspec.Struct, frozen=True):
     @property
     def errors(self) -> tuple[NotMoved, ...]:
         """The rows that prevent the execution of the whole plan, unless ``--partial`` is given."""
-        return tuple(row for row in self.not_moved if row.error)
+        return tuple(row for row in self.not_moved if row.is_error)
 
     @property
     def skips(self) -> bool:
         """Whether ``--skip-before`` gives something up, which requires ``--accept skip``."""
-        return any(row.why == SKIPPED for row in self.abandoned)
+        return any(row.reason == SKIPPED for row in self.abandoned)
 
 
 SKIPPED = "--skip-before"
-"""The ``why`` of offsets that are given up by that option."""
+"""The ``reason`` of offsets that are given up by that option."""
 
 UNREAD = "no commit, and --missing latest"
-"""The ``why`` of offsets of a partition that the group never read."""
+"""The ``reason`` of offsets of a partition that the group never read."""
 
 
 class GapInput(msgspec.Struct, frozen=True):
@@ -263,7 +253,7 @@ class _Rows:
             of_topic = [tp for tp in there if tp.topic == choice.topic]
             if not of_topic:
                 why = "the group has no commit on it, and the topic does not exist"
-                self._stay.append(NotMoved(choice.topic, None, "not-found", why, error=True))
+                self._stay.append(NotMoved(choice.topic, None, "not-found", why, is_error=True))
             elif choice.partitions is None:
                 yield from of_topic
             else:

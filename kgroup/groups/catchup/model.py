@@ -8,7 +8,7 @@ half-open, times are in ms since 1970, and an unknown value is None, never -1.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
+from typing import Annotated
 
 from msgspec import Struct, field
 
@@ -77,17 +77,7 @@ class GapRange(AscendingOffsets, OffsetRange, frozen=True):
 class ExplainedRange(AscendingOffsets, OffsetRange, frozen=True):
     """Offsets [start, end) and what is special about them: why they are lost, not delivered, or read again."""
 
-    why: str
-
-    def document(self) -> dict[str, Any]:
-        return {
-            "topic": self.topic,
-            "partition": self.partition,
-            "start": self.start,
-            "end": self.end,
-            "offset_count": self.offsets,
-            "reason": self.why,
-        }
+    reason: Annotated[str, "The reason, for people."]
 
 
 class Chunk(OffsetRange, frozen=True):

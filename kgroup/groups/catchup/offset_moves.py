@@ -97,5 +97,6 @@ def _of_move(now: Situation, move: OffsetMove, chunks: Iterable[Chunk], end: int
         yield ExplainedRange(*tp, max(end, move.offset), current, f"processed by {group} since the release")
     for row in now.set_back:
         if row.tp == tp and row.end > move.offset:
-            why = f"the commit of {group} was deleted" if row.deleted else f"{group} was rewound after the release"
+            deleted, rewound = f"the commit of {group} was deleted", f"{group} was rewound after the release"
+            why = deleted if row.commit_deleted else rewound
             yield ExplainedRange(*tp, max(row.start, move.offset), row.end, why)

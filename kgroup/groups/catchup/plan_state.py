@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import msgspec
 from msgspec.structs import replace
 
-from kgroup.groups.catchup.documents import PlanSummary, next_deadline_ms, plan_document
-from kgroup.groups.catchup.gap import NotMoved
+from kgroup.groups.catchup.delivered import next_deadline_ms
 from kgroup.groups.catchup.model import LATEST, PlanSnapshot, PlanState
-from kgroup.groups.catchup.risks import Risk
 from kgroup.groups.catchup.verification import Verification
 from kgroup.support.durations import format_duration
-from kgroup.support.instants import rfc3339, short_time
+from kgroup.support.instants import short_time
 from kgroup.support.redact import redact
 from kgroup.support.units import human_count, plural
 
@@ -40,14 +37,6 @@ class VerifiedPlan(msgspec.Struct, frozen=True):
     snapshot: PlanSnapshot
     verification: Verification
     now_ms: int
-
-    def document(
-        self, risks: Iterable[Risk] = (), not_moved: Iterable[NotMoved] = (), *, checked: bool = True
-    ) -> dict[str, Any]:
-        """The JSON form; not ``checked``: the delivery has not begun, and its fields are null."""
-        verification = self.verification if checked else None
-        summary = PlanSummary(self.word, self.known_pending, self.destination)
-        return plan_document(self.snapshot, verification, summary, risks, not_moved)
 
     def summary(self) -> VerifiedPlan:
         """The same for a list. A finished plan is without chunks: a ledger may have hundreds, of 40,000 chunks each."""
@@ -192,26 +181,3 @@ def pending_lines(states: Sequence[VerifiedPlan]) -> list[str]:
         maybe = "" if known else "maybe "
         lines.append(f"{maybe}{human_count(state.pending)} in {state.snapshot.plan.id} ({state.word}){until}")
     return lines
-
-
-def pending_documents(states: Sequence[VerifiedPlan]) -> list[dict[str, Any]]:
-    """The same in JSON: the plans and their undelivered ranges; a null deadline is unknown, or never."""
-    documents = []
-    for state in states:
-        deadline = next_deadline_ms(state.snapshot)
-        ranges = state.verification.undelivered if state.pending else ()
-        documents.append(
-            {
-                "plan_id": state.snapshot.plan.id,
-                "state": state.snapshot.state.state.value,
-                "phase": state.word,
-                "pending_offset_count": state.pending,
-                "retention_deadline_at": rfc3339(deadline),
-                "retention_deadline_at_ms": deadline,
-                "ranges": [
-                    {"topic": row.topic, "partition": row.partition, "start": row.start, "end": row.end}
-                    for row in ranges
-                ],
-            }
-        )
-    return documents

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
 
 from kgroup.groups.catchup.model import CatchupPlan, ExplainedRange, GapRange
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
@@ -16,6 +17,8 @@ from kgroup.model.commit import Commit
 from kgroup.model.group_log import CommitWritten
 from kgroup.model.records import OffsetRange
 from kgroup.model.topic_partition import TopicPartition
+from kgroup.support.instants import rfc3339
+from kgroup.support.json_types import EpochMs, Instant
 
 
 class ReleaseEvidence(StrEnum):
@@ -117,12 +120,13 @@ def _stands_as_before(item: GapRange, now: Commit | None) -> bool:
 class OffsetRewind(OffsetRange, frozen=True):
     """Another client moved a released partition below its end: the group and the replay both read [start, end).
 
-    ``at_ms`` is the time of the first such commit. ``deleted`` is whether the commit was deleted, or has expired. Then
-    the group continues by its ``auto.offset.reset``, and there may be no duplicates.
+    The instant is that of the first such commit. If a commit was deleted, or has expired, the group continues by its
+    ``auto.offset.reset``, and there may be no duplicates.
     """
 
-    at_ms: int
-    deleted: bool = False
+    rewound_at: Annotated[Instant | None, "When it was committed."]
+    rewound_at_ms: Annotated[EpochMs, "When it was committed."]
+    commit_deleted: Annotated[bool, "Whether the commit was deleted."] = False
 
 
 def find_rewinds(plan: CatchupPlan, history: ReleaseHistory) -> tuple[OffsetRewind, ...]:
@@ -138,7 +142,8 @@ def find_rewinds(plan: CatchupPlan, history: ReleaseHistory) -> tuple[OffsetRewi
             deleted = any(commit.offset is None for commit in below)
             lowest = min((commit.offset for commit in below if commit.offset is not None), default=item.start)
             start = item.start if deleted else max(lowest, item.start)
-            rewinds.append(OffsetRewind(*item.tp, min(start, item.end), item.end, below[0].at_ms, deleted))
+            at_ms = below[0].at_ms
+            rewinds.append(OffsetRewind(*item.tp, min(start, item.end), item.end, rfc3339(at_ms), at_ms, deleted))
     return tuple(row for row in rewinds if row.start < row.end)
 
 

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
 
-from kgroup.groups.catchup.documents import gap_document
 from kgroup.groups.catchup.gap import Gap, GapInput, NotMoved
 from kgroup.groups.catchup.model import Chunk
+from kgroup.groups.catchup.offset_moves import offset_of
 from kgroup.groups.catchup.plan_state import PlanCommands, VerifiedPlan
 from kgroup.groups.catchup.replay_rate import ReplayRate
 from kgroup.groups.catchup.risks import ReplayPace, Risk, RiskLevel, duration_s
-from kgroup.groups.catchup.steps import Close, Decision, MoveBack
+from kgroup.groups.catchup.steps import Decision, MoveBack
 from kgroup.groups.change_result import Refusal
 from kgroup.model.groups import Group, RowError
-from kgroup.model.topic_partition import TopicPartition
+from kgroup.model.topic_partition import PartitionName, TopicPartition
 from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, Unreachable, decisive
+from kgroup.support.json_types import Offset
 
 
 class StartPlan(msgspec.Struct, frozen=True):
@@ -69,7 +69,7 @@ class StartPlan(msgspec.Struct, frozen=True):
 
     def _row_error(self, row: NotMoved) -> RowError:
         """The error of a partition; an unreachable broker or a missing right keeps its own exit code."""
-        why, hint = row.why, row.hint
+        why, hint = row.reason, row.hint
         exit_code = ExitCode.NOT_FOUND if row.code == "not-found" else ExitCode.REFUSED
         fault = None if row.partition is None else self.gap_input.faults.get(TopicPartition(row.topic, row.partition))
         if isinstance(fault, Unreachable | NotAuthorized):
@@ -88,9 +88,6 @@ class StartPlan(msgspec.Struct, frozen=True):
         """Whether it may be executed, and has something to do."""
         return bool(self.gap.ranges) and self.passes
 
-    def document(self) -> dict[str, Any]:
-        return gap_document(self.gap, self.chunks, self.risks, self.destination)
-
 
 class ReleasedPlan(msgspec.Struct, frozen=True):
     """A plan whose group may start, and whose gap is pending; ``planned`` is what ``start`` made it from."""
@@ -103,11 +100,6 @@ class ReleasedPlan(msgspec.Struct, frozen=True):
     def errors(self) -> tuple[RowError, ...]:
         """The partitions that were left out."""
         return () if self.planned is None else self.planned.errors
-
-    def document(self) -> Mapping[str, Any]:
-        if self.planned is None:
-            return self.state.document()
-        return self.state.document(self.planned.risks, self.planned.gap.not_moved, checked=False)
 
 
 class PlanStatus(msgspec.Struct, frozen=True):
@@ -162,6 +154,13 @@ class ReplayedPlan(msgspec.Struct, frozen=True):
         return ExitCode.PARTLY if self.left_out else ExitCode.DONE
 
 
+class MovedOffset(PartitionName, frozen=True):
+    """Where a cancellation moves the group's offset of a partition."""
+
+    old_offset: Annotated[Offset | None, "The committed offset before."]
+    new_offset: Annotated[Offset, "The committed offset after."]
+
+
 class Cancellation(msgspec.Struct, frozen=True):
     """A plan and its cancellation. ``refusal`` is why it is impossible, ``executed`` whether it was done."""
 
@@ -176,30 +175,10 @@ class Cancellation(msgspec.Struct, frozen=True):
         return () if self.refusal is None else (Refusal(self.state.snapshot.plan.group, self.refusal),)
 
     @property
-    def moves(self) -> list[tuple[str, int, int | None, int]]:
-        """(topic, partition, old offset, new offset) of each move back; old offset None: no commit."""
+    def moves(self) -> tuple[MovedOffset, ...]:
+        """The moves back."""
         moves = self.decision.moves if isinstance(self.decision, MoveBack) else ()
-        return [(*move.tp, None if move.old_commit is None else move.old_commit.offset, move.offset) for move in moves]
-
-    def document(self) -> dict[str, Any]:
-        """The JSON form: the plan's, and what the cancellation moves, repeats and abandons."""
-        again = self.decision.reprocessed if isinstance(self.decision, MoveBack) else ()
-        abandoned = self.decision.abandoned if isinstance(self.decision, Close) else ()
-        return {
-            **self.state.document(),
-            "moves": [
-                {"topic": topic, "partition": partition, "old_offset": before, "new_offset": after}
-                for topic, partition, before, after in self.moves
-            ],
-            "possible_duplicates": [
-                {"topic": row.topic, "partition": row.partition, "start": row.start, "end": row.end, "reason": row.why}
-                for row in again
-            ],
-            "abandoned_by_cancel": [
-                {"topic": row.topic, "partition": row.partition, "start": row.start, "end": row.end, "reason": row.why}
-                for row in abandoned
-            ],
-        }
+        return tuple(MovedOffset(*move.tp, offset_of(move.old_commit), move.offset) for move in moves)
 
 
 CatchupResult: TypeAlias = StartPlan | ReleasedPlan | PlanStatus | PrunedPlans | ReplayedPlan | Cancellation

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
+from typing import Annotated
 
 import msgspec
 
@@ -15,6 +15,7 @@ from kgroup.model.kafka_tools import acl_hint
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration
 from kgroup.support.errors import RETENTION
+from kgroup.support.json_types import Count
 from kgroup.support.units import human_count, percent, plural
 
 _SAFETY = 2.0
@@ -34,25 +35,15 @@ class Risk(msgspec.Struct, frozen=True):
 
     ``code`` is ``order``, ``possible-duplicates``, ``skew``, ``retention``, ``retention-unknown``,
     ``already-deleted``, ``abandoned``, ``below-log-end``, ``until``, ``guess``, ``committers-unknown`` or
-    ``hidden-commits``. ``topic`` and ``partition`` are None if the risk affects the whole plan.
+    ``hidden-commits``.
     """
 
-    level: RiskLevel
-    code: str
-    message: str
-    topic: str | None = None
-    partition: int | None = None
-    hint: str | None = None
-
-    def document(self) -> dict[str, Any]:
-        return {
-            "level": self.level.value,
-            "code": self.code,
-            "message": self.message,
-            "topic": self.topic,
-            "partition": self.partition,
-            "hint": self.hint,
-        }
+    level: Annotated[RiskLevel, "How bad it is."]
+    code: Annotated[str, "A stable code."]
+    message: Annotated[str, "What may go wrong, for people."]
+    topic: Annotated[str | None, "The topic; null if the whole plan is affected."] = None
+    partition: Annotated[Count | None, "The partition; null if the whole plan is affected."] = None
+    hint: Annotated[str | None, "A command, or what to do next."] = None
 
 
 class ReplayPace(msgspec.Struct, frozen=True):
@@ -197,11 +188,11 @@ def _overtaken(level: RiskLevel, item: GapRange, what: str) -> Risk:
 def _rows(gap: Gap, logs: Mapping[TopicPartition, PartitionLog]) -> Iterator[Risk]:
     for row in gap.already_deleted:
         lost = plural(row.offsets, "offset")
-        message = f"{row.tp}: [{row.start}, {row.end}) is already deleted ({lost}): {row.why}"
+        message = f"{row.tp}: [{row.start}, {row.end}) is already deleted ({lost}): {row.reason}"
         yield Risk(RiskLevel.WARNING, "already-deleted", message, row.topic, row.partition)
     for row in gap.abandoned:
         lost = plural(row.offsets, "offset")
-        message = f"{row.tp}: [{row.start}, {row.end}) is abandoned ({lost}): {row.why}"
+        message = f"{row.tp}: [{row.start}, {row.end}) is abandoned ({lost}): {row.reason}"
         yield Risk(RiskLevel.WARNING, "abandoned", message, row.topic, row.partition)
     for item in gap.ranges:
         log = logs.get(item.tp)

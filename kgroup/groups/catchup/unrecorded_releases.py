@@ -8,7 +8,6 @@ delivered.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import msgspec
 
@@ -38,21 +37,6 @@ class UnrecordedRelease(msgspec.Struct, frozen=True):
     def text(self) -> str:
         """``50 or more in cu-7f3a``: "or more", because the group's own commits overwrite the tag."""
         return f"{'an unknown number' if self.offsets is None else f'{self.offsets} or more'} in {self.plan_id}"
-
-    def document(self) -> dict[str, Any]:
-        """The JSON form, with the fields of an open plan."""
-        return {
-            "plan_id": self.plan_id,
-            "state": "not-in-ledger",
-            "phase": "not-in-ledger",
-            "pending_offset_count": self.offsets,
-            "retention_deadline_at": None,
-            "retention_deadline_at_ms": None,
-            "ranges": [
-                {"topic": row.topic, "partition": row.partition, "start": row.start, "end": row.end}
-                for row in self.ranges
-            ],
-        }
 
 
 def find_unrecorded_releases(

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
+
+import msgspec
 
 from kgroup.groups.catchup.delivered import delivered_to, undelivered_range
 from kgroup.groups.catchup.model import (
@@ -25,6 +27,7 @@ from kgroup.groups.catchup.model import (
 from kgroup.groups.catchup.release_evidence import OffsetRewind, move_back_target
 from kgroup.model.records import OffsetRange, merged
 from kgroup.model.topic_partition import TopicPartition
+from kgroup.support.json_types import Bytes, Count
 
 _NOT_VERIFIED = "not verified: "
 
@@ -44,6 +47,30 @@ class ChunkResult:
     delivered: int
     filtered: int
     dead: int
+
+
+class CatchupTotals(msgspec.Struct, frozen=True, kw_only=True):
+    """The sums of a plan; what is None was not verified, or is unknown."""
+
+    partition_count: Annotated[Count, "Number of ranges."]
+    offset_count: Annotated[Count, "Number of offsets."]
+    pending_offset_count: Annotated[
+        Count | None, "Offsets of an open plan that are not delivered yet; 0 for a closed plan."
+    ] = None
+    estimated_record_count: Annotated[Count | None, "Estimated number of records."] = None
+    estimated_bytes: Annotated[Bytes | None, "Estimated size."] = None
+    chunk_count: Annotated[Count, "Number of chunks."]
+    read_to_end_count: Annotated[Count | None, "Ranges whose offsets were all read."] = None
+    record_count: Annotated[Count | None, "Records that were read."] = None
+    delivered_count: Annotated[Count | None, "Records that were delivered."] = None
+    filtered_count: Annotated[Count | None, "Records that were filtered."] = None
+    dead_lettered_count: Annotated[Count | None, "Records that were dead-lettered."] = None
+    bytes: Annotated[Bytes | None, "Size of what was read."] = None
+    lost_offset_count: Annotated[Count | None, "Offsets that could not be read."] = None
+    undelivered_offset_count: Annotated[Count | None, "Offsets that are not delivered."] = None
+    possible_duplicate_count: Annotated[Count | None, "Records that may be delivered twice."] = None
+    finished_chunk_count: Annotated[Count | None, "Chunks that are delivered to their end."] = None
+    verified: Annotated[bool | None, "Whether every record is delivered, filtered or dead-lettered."] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,23 +111,24 @@ class Verification:
         """Whether the plan is verified; otherwise the command exits 8."""
         return not self.contradictions and all(item.complete for item in self.partitions)
 
-    def totals(self) -> dict[str, Any]:
-        """The sums, in JSON."""
-        return {
-            "partition_count": len(self.partitions),
-            "read_to_end_count": sum(item.read_to_end for item in self.partitions),
-            "record_count": self.records,
-            "delivered_count": self.delivered,
-            "filtered_count": sum(item.filtered for item in self.partitions),
-            "dead_lettered_count": sum(item.dead for item in self.partitions),
-            "bytes": sum(item.size for item in self.partitions),
-            "lost_offset_count": sum(row.offsets for row in self.lost),
-            "undelivered_offset_count": sum(row.offsets for row in self.undelivered),
-            "possible_duplicate_count": sum(item.may_repeat for item in self.partitions),
-            "chunk_count": sum(item.chunks for item in self.partitions),
-            "finished_chunk_count": sum(item.finished_chunks for item in self.partitions),
-            "verified": self.complete,
-        }
+    def totals(self) -> CatchupTotals:
+        """The sums, as far as the ledger's progress shows them."""
+        return CatchupTotals(
+            partition_count=len(self.partitions),
+            offset_count=sum(item.offsets for item in self.partitions),
+            chunk_count=sum(item.chunks for item in self.partitions),
+            read_to_end_count=sum(item.read_to_end for item in self.partitions),
+            record_count=self.records,
+            delivered_count=self.delivered,
+            filtered_count=sum(item.filtered for item in self.partitions),
+            dead_lettered_count=sum(item.dead for item in self.partitions),
+            bytes=sum(item.size for item in self.partitions),
+            lost_offset_count=sum(row.offsets for row in self.lost),
+            undelivered_offset_count=sum(row.offsets for row in self.undelivered),
+            possible_duplicate_count=sum(item.may_repeat for item in self.partitions),
+            finished_chunk_count=sum(item.finished_chunks for item in self.partitions),
+            verified=self.complete,
+        )
 
 
 def verify(

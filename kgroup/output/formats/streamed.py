@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import IO, Any
 
-import msgspec
-
 from kgroup.model.envelope import envelope
 from kgroup.model.groups import RowError
-from kgroup.model.outcome import Document, Outcome, json_form
+from kgroup.model.outcome import Item, Outcome, json_form
 from kgroup.output.formats.envelope import is_utf, to_yaml, write_json, write_yaml
 from kgroup.output.remarks import Remarks
 from kgroup.support.cluster_ref import ClusterRef
@@ -33,7 +31,7 @@ class StreamedDocument:
         self._executed = False
         self._stream = stream
         self._form: _Json | _Yaml = _Yaml(stream) if yaml else _Json(stream)
-        self._held: list[Document | msgspec.Struct] = []
+        self._held: list[Item] = []
         self._errors: list[RowError] = []
         self.begun = False
 
@@ -88,7 +86,7 @@ class _Json:
         fields = ",\n".join(f'  "{name}": {self._line(value)}' for name, value in head.items())
         self._stream.write("{\n" + fields + ',\n  "data": [\n')
 
-    def next(self, subject: Document | msgspec.Struct) -> None:
+    def next(self, subject: Item) -> None:
         """The next element of the data."""
         self._stream.write((",\n    " if self._rows else "    ") + self._line(json_form(subject)))
         self._rows += 1
@@ -117,7 +115,7 @@ class _Yaml:
     def begin(self, head: dict[str, Any]) -> None:
         self._stream.write(to_yaml(head) + "data:\n")
 
-    def next(self, subject: Document | msgspec.Struct) -> None:
+    def next(self, subject: Item) -> None:
         self._stream.write(to_yaml(plain([json_form(subject)])))
 
     def end(self, rest: dict[str, Any]) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
-from kgroup.groups.catchup.documents import next_deadline_ms
+from kgroup.groups.catchup.delivered import next_deadline_ms
+from kgroup.groups.catchup.documents import cancelled_plan, catchup_plan, planned_catchup
 from kgroup.groups.catchup.plan_state import VerifiedPlan
 from kgroup.groups.catchup.results import (
     Cancellation,
@@ -55,7 +57,7 @@ def outcome(result: CatchupResult, cluster: ClusterRef, command: CommandLine, *,
     match result:
         case StartPlan():
             return Outcome(
-                data=(result,),
+                data=(planned_catchup(result),),
                 screen=lambda: plan_screen(result, command, verbose=verbose),
                 records=lambda: plan_records(result.gap),
                 cluster=cluster,
@@ -65,7 +67,7 @@ def outcome(result: CatchupResult, cluster: ClusterRef, command: CommandLine, *,
             )
         case ReleasedPlan(state=state):
             return Outcome(
-                data=(result,),
+                data=(catchup_plan(state, result.planned),),
                 screen=lambda: released_screen(state, result.commands),
                 records=lambda: list_records([state]),
                 cluster=cluster,
@@ -74,7 +76,7 @@ def outcome(result: CatchupResult, cluster: ClusterRef, command: CommandLine, *,
             )
         case ReplayedPlan(state=state):
             return Outcome(
-                data=(state,),
+                data=(catchup_plan(state),),
                 screen=lambda: verification_screen(state, result.took_s, untouched=result.untouched),
                 records=lambda: list_records([state]),
                 cluster=cluster,
@@ -85,7 +87,7 @@ def outcome(result: CatchupResult, cluster: ClusterRef, command: CommandLine, *,
         case PlanStatus(state=state, refused=refused):
             group = state.snapshot.plan.group
             return Outcome(
-                data=(state,),
+                data=(catchup_plan(state),),
                 screen=lambda: show_screen(result, verbose=verbose),
                 records=lambda: list_records([state]),
                 cluster=cluster,
@@ -97,7 +99,7 @@ def outcome(result: CatchupResult, cluster: ClusterRef, command: CommandLine, *,
         case PrunedPlans(states=states, errors=errors):
             some = len(errors) < len(states)
             return Outcome(
-                data=states,
+                data=tuple(partial(catchup_plan, state) for state in states),
                 screen=lambda: prune_screen(result, command),
                 records=lambda: list_records(states),
                 cluster=cluster,
@@ -108,7 +110,7 @@ def outcome(result: CatchupResult, cluster: ClusterRef, command: CommandLine, *,
         case Cancellation():
             errors = tuple(refusal.row for refusal in result.refusals)
             return Outcome(
-                data=(result,),
+                data=(cancelled_plan(result),),
                 screen=lambda: cancellation_screen(result, command),
                 records=lambda: cancellation_records(result),
                 cluster=cluster,
@@ -122,7 +124,7 @@ def outcome(result: CatchupResult, cluster: ClusterRef, command: CommandLine, *,
 def list_outcome(states: tuple[VerifiedPlan, ...], cluster: ClusterRef, *, verbose: bool) -> Outcome:
     """The outcome of ``catchup list``: the plans in the given order."""
     return Outcome(
-        data=states,
+        data=tuple(partial(catchup_plan, state) for state in states),
         screen=lambda: list_screen(states, verbose=verbose),
         records=lambda: list_records(states),
         cluster=cluster,

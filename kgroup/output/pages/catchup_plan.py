@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from kgroup.groups.catchup.documents import next_deadline_ms
+from msgspec.structs import astuple
+
+from kgroup.groups.catchup.delivered import next_deadline_ms
 from kgroup.groups.catchup.model import PlanState, RangeVerification
 from kgroup.groups.catchup.plan_state import PlanCommands, VerifiedPlan, offsets_text
 from kgroup.groups.catchup.replay_rate import ReplayRate, range_key
 from kgroup.groups.catchup.results import Cancellation, PlanStatus
 from kgroup.groups.catchup.steps import AlreadyDone, Close, MoveBack
-from kgroup.groups.catchup.verification import Verification
+from kgroup.groups.catchup.verification import CatchupTotals, Verification
 from kgroup.groups.lag.rates import rate_words
 from kgroup.model.blocks import BlankLine as Space
 from kgroup.model.blocks import Block, Cell, Column, LabelledLine, Records, Screen, Style, Styled, Table, Text, Title
@@ -82,9 +84,9 @@ def show_screen(status: PlanStatus, *, verbose: bool) -> Screen:
     if status.followed:
         blocks.append(_line("RATE", _rate_text(status.rate)))
     totals = verification.totals()
-    lost = totals["lost_offset_count"]
+    lost = totals.lost_offset_count or 0
     counted = f"{plural(verification.records, 'record')} read: {_counts(totals)}"
-    if again := totals["possible_duplicate_count"]:
+    if again := totals.possible_duplicate_count:
         counted += f"; {plural(again, 'possible duplicate')}"
     blocks.append(_line("RECORDS", counted))
     blocks.append(_line("LOST", plural(lost, "offset"), "bad" if lost else None))
@@ -114,10 +116,10 @@ def _line(word: str, text: str, style: Style | None = None) -> LabelledLine:
     return LabelledLine(f"{word:<9}", text, style)
 
 
-def _counts(totals: Mapping[str, int]) -> str:
+def _counts(totals: CatchupTotals) -> str:
     return (
-        f"{totals['delivered_count']} delivered, {totals['filtered_count']} filtered, "
-        f"{totals['dead_lettered_count']} dead-lettered"
+        f"{totals.delivered_count} delivered, {totals.filtered_count} filtered, "
+        f"{totals.dead_lettered_count} dead-lettered"
     )
 
 
@@ -203,13 +205,13 @@ def verification_screen(state: VerifiedPlan, took_s: float | None, *, untouched:
     subject = f"{plan.id}  {state.name}"
     if verification.complete:
         row = (
-            totals["partition_count"],
-            totals["read_to_end_count"],
-            totals["record_count"],
-            totals["delivered_count"],
-            totals["filtered_count"],
-            totals["dead_lettered_count"],
-            totals["lost_offset_count"],
+            totals.partition_count,
+            totals.read_to_end_count,
+            totals.record_count,
+            totals.delivered_count,
+            totals.filtered_count,
+            totals.dead_lettered_count,
+            totals.lost_offset_count,
             None if took_s is None else format_duration(took_s),
         )
         end = "Done."
@@ -224,14 +226,14 @@ def verification_screen(state: VerifiedPlan, took_s: float | None, *, untouched:
     blocks += [Text((f"not delivered: {row}",)) for row in verification.undelivered[:ROWS_ON_A_PAGE]]
     blocks += [Text((sentence,)) for row in verification.partitions for sentence in row.contradictions]
     blocks += [Text((sentence,)) for sentence in verification.contradictions]
-    read = f"{totals['delivered_count']} of {totals['record_count']} records that were read"
+    read = f"{totals.delivered_count} of {totals.record_count} records that were read"
     end = f"Delivered: {read}; {plural(complete, 'partition')} verified."
     return Screen((*blocks, *_possible_duplicates(state), *_rewinds(state), Text((end,))))
 
 
 def _possible_duplicates(state: VerifiedPlan) -> Iterator[Block]:
     """The bound of what a sink may have got twice, unless it gets every record exactly once."""
-    again = state.verification.totals()["possible_duplicate_count"]
+    again = state.verification.totals().possible_duplicate_count or 0
     if again or not state.is_exactly_once:
         yield LabelledLine("POSSIBLE DUPLICATES", f"at most {plural(again, 'record')}", "warn" if again else None)
 
@@ -240,16 +242,16 @@ def _rewinds(state: VerifiedPlan) -> Iterator[Block]:
     """Ranges that both the replay and the group read, because another client moved the group back."""
     group = state.snapshot.plan.group
     for row in state.verification.rewinds:
-        at = short_time(row.at_ms, state.now_ms)
+        at = short_time(row.rewound_at_ms, state.now_ms)
         text = f"{group} was rewound at {at}: it reads {row} too"
-        if row.deleted:
+        if row.commit_deleted:
             text = f"the commit of {group} was deleted at {at}: it may read {row} too"
         yield _line("REWOUND", text, "warn")
 
 
 def _lost_table(verification: Verification) -> Table:
     rows = [
-        (f"{row.tp}", Styled(f"[{row.start}, {row.end})", "bad"), row.offsets, row.why) for row in verification.lost
+        (f"{row.tp}", Styled(f"[{row.start}, {row.end})", "bad"), row.offsets, row.reason) for row in verification.lost
     ]
     return Table(_LOST, rows)
 
@@ -276,14 +278,14 @@ def _cancelled(cancellation: Cancellation) -> Iterator[Block]:
     match decision:
         case MoveBack():
             rows: list[tuple[Cell, ...]] = [
-                (f"{topic}:{partition}", before, after) for topic, partition, before, after in cancellation.moves
+                (f"{row.topic}:{row.partition}", row.old_offset, row.new_offset) for row in cancellation.moves
             ]
             yield Table(_MOVES, rows[:ROWS_ON_A_PAGE])
             if len(rows) > ROWS_ON_A_PAGE:
                 yield Text((f"{len(rows) - ROWS_ON_A_PAGE} more: -o json shows all",))
             yield Text((f"{plan.group} continues at the new offsets and processes the gap itself.",))
             for row in decision.reprocessed[:ROWS_ON_A_PAGE]:
-                yield LabelledLine("POSSIBLE DUPLICATES", f"{row}: {row.why}", "warn")
+                yield LabelledLine("POSSIBLE DUPLICATES", f"{row}: {row.reason}", "warn")
         case Close(note=note, abandoned=abandoned):
             yield Text((f"{note[0].upper()}{note[1:]}.",))
             for lost in abandoned[:ROWS_ON_A_PAGE]:
@@ -297,4 +299,4 @@ def _cancelled(cancellation: Cancellation) -> Iterator[Block]:
 def cancellation_records(cancellation: Cancellation) -> Records:
     """The moves as rows for CSV."""
     plan = cancellation.state.snapshot.plan
-    return Records(MOVES_HEADER, [(plan.id, plan.group, *move) for move in cancellation.moves])
+    return Records(MOVES_HEADER, [(plan.id, plan.group, *astuple(move)) for move in cancellation.moves])

@@ -89,7 +89,9 @@ def _partitions(plan: StartPlan, *, verbose: bool) -> Iterator[Block]:
     gap = plan.gap
     ranked = sorted(gap.ranges, key=lambda item: item.start - item.end)
     rows = [_row(item, plan.at_ms, of_group=gap.group is not None) for item in ranked]
-    rows += [(row.name, None, None, None, None, None, None, _why(row.why, error=row.error)) for row in gap.not_moved]
+    rows += [
+        (row.name, *(None,) * 6, Styled(row.reason, "bad") if row.is_error else row.reason) for row in gap.not_moved
+    ]
     shown = rows if verbose else rows[:ROWS_ON_A_PAGE]
     if shown:
         columns = _COLUMNS if gap.group is not None else (_COLUMNS[0], *_OF_RANGES, *_COLUMNS[3:])
@@ -113,10 +115,6 @@ def _row(item: GapRange, now_ms: int, *, of_group: bool) -> tuple[Cell, ...]:
     )
 
 
-def _why(text: str, *, error: bool) -> Cell:
-    return Styled(text, "bad") if error else text
-
-
 def _read(risk: Risk) -> Iterator[str]:
     if risk.code == "skew":
         return
@@ -133,8 +131,8 @@ def _checks(plan: StartPlan) -> Iterator[Block]:
             if risk.hint:
                 yield Text((f"{_INDENT}{risk.hint}",))
     for row in plan.gap.not_moved:
-        if row.error:
-            yield LabelledLine("ERROR", f"{row.name}: {row.why} [{row.code}]", "bad")
+        if row.is_error:
+            yield LabelledLine("ERROR", f"{row.name}: {row.reason} [{row.code}]", "bad")
             if row.hint:
                 yield Text((f"{_INDENT}{row.hint}",))
     for refusal in plan.refusals:
@@ -185,7 +183,7 @@ def plan_records(gap: Gap) -> Records:
         for item in gap.ranges
     ]
     rows += [
-        (gap.group, row.topic, row.partition, *(None,) * 9, *((row.code, row.why) if row.error else (None, None)))
+        (gap.group, row.topic, row.partition, *(None,) * 9, *((row.code, row.reason) if row.is_error else (None, None)))
         for row in gap.not_moved
     ]
     return Records(HEADER, rows)

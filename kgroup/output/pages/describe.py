@@ -14,6 +14,7 @@ from kgroup.groups.verdict.plain import lag_line, next_line, range_line
 from kgroup.model.blocks import BlankLine, Block, Cell, Column, LabelledLine, Screen, Style, Styled, Table, Text, Title
 from kgroup.model.groups import Group, Member, Partition, RowError, is_of_consumers
 from kgroup.model.outcome import Outcome
+from kgroup.model.pending_catchup import PendingCatchup
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.output.pages.describe_records import DescribePart, assignment_text, coordinator_text, records
 from kgroup.support.cluster_ref import ClusterRef
@@ -89,7 +90,7 @@ class DescribedGroup(msgspec.Struct, frozen=True):
     """
 
     group: Group
-    pending: Sequence[Mapping[str, Any]] | None
+    pending: Sequence[PendingCatchup] | None
     verdict: GroupVerdict | None = None
     logged: LoggedState | None = None
 
@@ -130,7 +131,7 @@ def outcome(
     *,
     verbose: bool = False,
     pending_lines: Mapping[str, Sequence[str]] | None = None,
-    pending: Mapping[str, Sequence[Mapping[str, Any]] | None] | None = None,
+    pending: Mapping[str, Sequence[PendingCatchup] | None] | None = None,
     verdicts: Mapping[str, GroupVerdict] | None = None,
     source: LogSource | None = None,
 ) -> Outcome:

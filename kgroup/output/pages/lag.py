@@ -26,6 +26,7 @@ from kgroup.groups.verdict.group import GroupVerdict
 from kgroup.model.blocks import BlankLine, Block, Cell, Column, LabelledLine, Screen, Table, Text, Title
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
+from kgroup.model.pending_catchup import PendingCatchup
 from kgroup.output.pages.lag_cells import age_words, commit_age, status_cell
 from kgroup.output.pages.lag_records import records_of
 from kgroup.support.cluster_ref import ClusterRef
@@ -132,7 +133,7 @@ class MeasuredGroup(msgspec.Struct, frozen=True):
     report: GroupLag
     violations: tuple[Violation, ...] = ()
     verdict: GroupVerdict | None = None
-    pending: Sequence[Mapping[str, Any]] | None = None
+    pending: Sequence[PendingCatchup] | None = None
     pending_lines: Sequence[str] = ()
 
     def document(self) -> Mapping[str, Any]:

@@ -258,7 +258,7 @@ def test_what_came_twice_in_one_run_is_counted(
     (noted,) = result.progress
     assert twice <= noted.may_repeat  # how many exactly were given again is tested with the lanes
     assert noted.dead == poison
-    assert plan.proof(result).totals()["possible_duplicate_count"] == noted.may_repeat
+    assert plan.proof(result).totals().possible_duplicate_count == noted.may_repeat
 
 
 @pytest.mark.programs("cat", "sleep", "wc")

@@ -83,7 +83,7 @@ def test_each_is_delivered_once_and_counted(
     assert set(found) == wanted
     assert len(found) == len(wanted)
     assert (proof.complete, proof.records, proof.delivered) == (True, 480, len(wanted))
-    assert proof.totals()["filtered_count"] == 480 - len(wanted)
+    assert proof.totals().filtered_count == 480 - len(wanted)
 
 
 def test_stopped_and_gone_on_with_no_older_record_follows_a_newer_one(

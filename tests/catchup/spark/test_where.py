@@ -102,7 +102,7 @@ def test_exactly_once_in_order_though_workers_die(
     assert sources(found) == [f"{source}:{one.partition}:{one.offset}" for one in expected]
     assert [one.value for one in found] == [one.value for one in expected]
     assert (proof.complete, proof.records, proof.delivered) == (True, len(visible), len(expected))
-    assert proof.totals()["filtered_count"] == len(visible) - len(expected)
+    assert proof.totals().filtered_count == len(visible) - len(expected)
 
 
 def test_every_shape_of_a_record_and_a_chunk_of_which_nothing_is_wanted(

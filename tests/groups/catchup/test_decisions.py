@@ -35,7 +35,7 @@ from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from kgroup.model.commit import Commit
 from kgroup.model.group_log import CommitWritten, TransactionEnd
 from kgroup.model.topic_partition import TopicPartition
-from tests.helpers.catchup.plans import OWN, PLAN_ID, gap_range, ledgered, made, make_plan
+from tests.helpers.catchup.plans import OWN, PLAN_ID, gap_range, ledgered, made, make_plan, rewind
 
 EPOCH = 2
 RELEASE = CatchupCommitTag(PLAN_ID, 1, TagPurpose.RELEASE).metadata
@@ -185,7 +185,7 @@ SOME = [made(0, 90, 20)]
             "back",
         ),
         (
-            situation(PlanState.RELEASED, (120, 120), (E, E), set_back=(OffsetRewind("orders", 0, 90, 120, 1),)),
+            situation(PlanState.RELEASED, (120, 120), (E, E), set_back=(rewind(90),)),
             "refused possible-duplicates",
             "back 0:70 1:70",
         ),
@@ -346,7 +346,7 @@ def test_what_comes_twice_is_named() -> None:
         (E,),
         plan=plan,
         progress=progress,
-        set_back=(OffsetRewind("orders", 0, 60, 120, 1),),
+        set_back=(rewind(60),),
     )
 
     refused, forced = cancel(now), cancel(now, ["possible-duplicates"])

@@ -176,8 +176,8 @@ def test_why_a_partition_is_not_moved(
     gap = planned(commit, log, gap_request)
 
     (row,) = gap.not_moved
-    assert (row.name, row.code, row.error) == ("orders:0", code, error)
-    assert says in row.why
+    assert (row.name, row.code, row.is_error) == ("orders:0", code, error)
+    assert says in row.reason
     assert (gap.ranges, gap.abandoned, gap.already_deleted) == ((), (), ())
     assert gap.errors == ((row,) if error else ())
 
@@ -187,7 +187,7 @@ def test_what_could_not_be_read_is_an_error_of_its_own_and_hides_nothing() -> No
     gap = plan_gap(group_at(70, 70, 70, unread={2: "not authorized"}), logs, GapRequest(), NOTHING, NOW_MS)
 
     assert spans(gap) == [(70, 120)]
-    assert [(row.name, row.code, row.why) for row in gap.errors] == [
+    assert [(row.name, row.code, row.reason) for row in gap.errors] == [
         ("orders:1", "unread", "its log could not be read"),
         ("orders:2", "unread", "not authorized"),
     ]
@@ -256,7 +256,7 @@ def test_named_ranges_move_no_group(
     assert spans(gap) == ([span] if span else [])
     assert [(row.start, row.end) for row in gap.already_deleted] == ([gone] if gone else [])
     assert [row.code for row in gap.not_moved] == ([code] if code else [])
-    assert [row.error for row in gap.not_moved] == ([code != "nothing-to-do"] if code else [])
+    assert [row.is_error for row in gap.not_moved] == ([code != "nothing-to-do"] if code else [])
     assert all(item.before is None and item.end_leader_epoch is None for item in gap.ranges)
 
 

@@ -17,7 +17,7 @@ from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from kgroup.model.commit import Commit
 from kgroup.model.group_log import CommitWritten, TransactionEnd
 from kgroup.model.topic_partition import TopicPartition
-from tests.helpers.catchup.plans import OWN, PLAN_ID, gap_range, make_plan
+from tests.helpers.catchup.plans import OWN, PLAN_ID, gap_range, make_plan, rewind
 
 HERE = TopicPartition("orders", 0)
 RELEASE = CatchupCommitTag(PLAN_ID, 1, TagPurpose.RELEASE).metadata
@@ -153,16 +153,16 @@ def test_each_partition_for_itself() -> None:
         (history((120, RELEASE), (125, ""), (121, "")), None),
         (history((120, RELEASE), (120, "")), None),
         (history((100, ""), (120, RELEASE)), None),
-        (history((120, RELEASE), (100, ""), (110, ""), (125, "")), OffsetRewind("orders", 0, 100, 120, 1_001)),
-        (history((120, RELEASE), (110, ""), (5, "")), OffsetRewind("orders", 0, 70, 120, 1_001)),
+        (history((120, RELEASE), (100, ""), (110, ""), (125, "")), rewind(100, 1_001)),
+        (history((120, RELEASE), (110, ""), (5, "")), rewind(70, 1_001)),
         (history((120, RELEASE), (70, BACK), (75, "")), None),
         (history((None, ""), (120, RELEASE)), None),
         # Deleted: where it goes on is not known, from the start it may be.
-        (history((120, RELEASE), (None, "")), OffsetRewind("orders", 0, 70, 120, 1_001, deleted=True)),
-        (history((120, RELEASE), (None, ""), (118, "")), OffsetRewind("orders", 0, 70, 120, 1_001, deleted=True)),
+        (history((120, RELEASE), (None, "")), rewind(70, 1_001, deleted=True)),
+        (history((120, RELEASE), (None, ""), (118, "")), rewind(70, 1_001, deleted=True)),
         (
             history((120, RELEASE), (130, ""), (None, ""), (131, "")),
-            OffsetRewind("orders", 0, 70, 120, 1_002, deleted=True),
+            rewind(70, 1_002, deleted=True),
         ),
     ],
 )

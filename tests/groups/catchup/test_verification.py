@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import random
 
 import pytest
 from msgspec.structs import replace
 
 from kgroup.groups.catchup.chunks import cut_into_chunks
-from kgroup.groups.catchup.delivered import delivered, lowest_undelivered, started_chunks, undelivered, unfinished
-from kgroup.groups.catchup.documents import PlanSummary, gap_document, next_deadline_ms, plan_document
-from kgroup.groups.catchup.gap import Gap, NotMoved
-from kgroup.groups.catchup.model import Chunk, ChunkProgress, Delivery, ExplainedRange, Order, PlanState, Task
-from kgroup.groups.catchup.release_evidence import OffsetRewind
-from kgroup.groups.catchup.risks import Risk, RiskLevel
+from kgroup.groups.catchup.delivered import (
+    delivered,
+    lowest_undelivered,
+    next_deadline_ms,
+    started_chunks,
+    undelivered,
+    unfinished,
+)
+from kgroup.groups.catchup.documents import catchup_plan, planned_catchup
+from kgroup.groups.catchup.gap import Gap, GapInput, LastActivity, NotMoved
+from kgroup.groups.catchup.model import Chunk, ChunkProgress, Delivery, ExplainedRange, GapRange, Order, PlanState, Task
+from kgroup.groups.catchup.plan_state import VerifiedPlan
+from kgroup.groups.catchup.results import StartPlan
+from kgroup.groups.catchup.risks import ReplayPace, Risk, RiskLevel
 from kgroup.groups.catchup.verification import (
+    CatchupTotals,
     ChunkResult,
     contradiction_note,
     deleted_before,
@@ -24,7 +32,8 @@ from kgroup.groups.catchup.verification import (
 )
 from kgroup.model.records import LostOffsets, OffsetRange
 from kgroup.model.topic_partition import TopicPartition
-from tests.helpers.catchup.plans import gap_range, ledgered, made, make_plan
+from kgroup.support.json_line import plain
+from tests.helpers.catchup.plans import NOW_MS, gap_range, ledgered, made, make_plan, rewind
 from tests.helpers.for_each import for_each
 
 HALVES = (Chunk("orders", 0, 70, 100, 0), Chunk("orders", 0, 100, 120, 1))
@@ -88,21 +97,22 @@ def test_a_plan_that_is_delivered() -> None:
     assert (item.read_to_end, item.complete, item.delivered_to) == (True, True, 120)
     assert (item.records, item.delivered, item.filtered, item.dead) == (48, 43, 4, 1)
     assert proof.complete
-    assert proof.totals() == {
-        "partition_count": 1,
-        "read_to_end_count": 1,
-        "record_count": 48,
-        "delivered_count": 43,
-        "filtered_count": 4,
-        "dead_lettered_count": 1,
-        "bytes": 480,
-        "lost_offset_count": 0,
-        "undelivered_offset_count": 0,
-        "possible_duplicate_count": 0,
-        "chunk_count": 2,
-        "finished_chunk_count": 2,
-        "verified": True,
-    }
+    assert proof.totals() == CatchupTotals(
+        partition_count=1,
+        offset_count=50,
+        read_to_end_count=1,
+        record_count=48,
+        delivered_count=43,
+        filtered_count=4,
+        dead_lettered_count=1,
+        bytes=480,
+        lost_offset_count=0,
+        undelivered_offset_count=0,
+        possible_duplicate_count=0,
+        chunk_count=2,
+        finished_chunk_count=2,
+        verified=True,
+    )
 
 
 def test_a_plan_of_which_a_part_is_owed() -> None:
@@ -131,7 +141,7 @@ def test_what_was_lost_is_named_in_as_few_rows_as_can_be() -> None:
     )
     assert not proof.complete
     assert proof.partitions[0].read_to_end
-    assert proof.totals()["lost_offset_count"] == 37
+    assert proof.totals().lost_offset_count == 37
 
 
 def test_what_the_log_start_has_passed_is_not_owed_any_more() -> None:
@@ -202,7 +212,7 @@ def test_two_ranges_of_one_partition_are_two_rows() -> None:
 
 
 def test_records_that_come_twice_are_a_row_and_no_loss() -> None:
-    row = OffsetRewind("orders", 0, 90, 120, 1_000)
+    row = rewind(90)
 
     proof = verify(ledgered(PLAN, progress=[made(0, 100), made(1, 120)]), rewinds=[row])
 
@@ -225,10 +235,9 @@ def test_delivered_owed_and_lost_make_up_the_gap(seed: int) -> None:
 
     done = sum(row.offsets for row in delivered(plan, known.progress))
     totals = proof.totals()
-    assert done + totals["lost_offset_count"] + totals["undelivered_offset_count"] == sum(
-        i.end - i.start for i in ranges
-    )
-    assert proof.complete == (totals["lost_offset_count"] == totals["undelivered_offset_count"] == 0)
+    lost, left = totals.lost_offset_count or 0, totals.undelivered_offset_count or 0
+    assert done + lost + left == totals.offset_count == sum(i.end - i.start for i in ranges)
+    assert proof.complete == (lost == left == 0)
 
 
 @for_each("seed", range(40))
@@ -270,30 +279,29 @@ def test_what_was_deleted_before_the_plan_is_named_to_the_end() -> None:
 # JSON
 
 
-def test_a_dry_run_and_a_plan_have_the_same_fields() -> None:
-    """Types never depend on flags: what is not known yet is null."""
-    gap = Gap("orders-svc", "classic", (gap_range(records=50, size=500),), (), (), (NotMoved("a", 1, "left", "why"),))
-    risk = Risk(RiskLevel.NOTE, "skew", "so")
-    dry = gap_document(gap, HALVES, [risk], "topic copy")
-    delivery = Delivery("topic", Order.KEY, (Task(0, (0, 1)),), {})
-    known = ledgered(PLAN, progress=[made(0, 90, 20)], delivery=delivery)
-    shown = plan_document(known, verify(known), PlanSummary("stopped", 30, "topic copy"))
-    unproved = plan_document(known, None, PlanSummary())
+def planned(item: GapRange, risks: tuple[Risk, ...] = (), not_moved: tuple[NotMoved, ...] = ()) -> StartPlan:
+    gap = GapInput(Gap("orders-svc", "classic", (item,), (), (), not_moved), {}, LastActivity())
+    return StartPlan(None, gap, HALVES, risks, (), (), ReplayPace(None), False, NOW_MS, (), "topic copy")
 
-    assert dry.keys() == shown.keys() == unproved.keys()
-    assert dry["ranges"][0].keys() == shown["ranges"][0].keys() == unproved["ranges"][0].keys()
-    assert dry["totals"].keys() == shown["totals"].keys() == unproved["totals"].keys()
-    assert json.loads(json.dumps([dry, shown])) == [dry, shown]
-    assert (dry["plan_id"], dry["state"], dry["totals"]["delivered_count"]) == (None, None, None)
-    assert dry["risks"] == [
-        {"level": "note", "code": "skew", "message": "so", "topic": None, "partition": None, "hint": None}
-    ]
-    assert (shown["plan_id"], shown["state"], shown["sink"], shown["order"]) == ("cu-7f3a", "released", "topic", "key")
+
+def test_what_is_not_known_yet_is_null() -> None:
+    risk, row = Risk(RiskLevel.NOTE, "skew", "so"), NotMoved("a", 1, "left", "why")
+    start = planned(gap_range(records=50, size=500), (risk,), (row,))
+    known = ledgered(PLAN, progress=[made(0, 90, 20)], delivery=Delivery("topic", Order.KEY, (Task(0, (0, 1)),), {}))
+    state = VerifiedPlan(known, verify(known), NOW_MS)
+
+    dry, begun, shown = planned_catchup(start), catchup_plan(state, start), catchup_plan(state)
+
+    assert (dry.plan_id, dry.state, dry.totals.delivered_count) == (None, None, None)
+    assert (begun.plan_id, begun.totals.delivered_count, begun.ranges[0].lost) == ("cu-7f3a", None, None)
+    assert (shown.totals.delivered_count, shown.ranges[0].lost, shown.not_moved, shown.risks) == (20, (), (), ())
+    assert dry.not_moved == begun.not_moved == (row,)
+    assert dry.risks == begun.risks == (risk,)
+    assert (shown.plan_id, shown.state, shown.sink, shown.order) == ("cu-7f3a", "released", "topic", "key")
 
 
 def test_the_fields_of_a_range() -> None:
-    item = gap_range(records=50, size=500, maybe=101, deadline_ms=1_795_832_390_000)
-    dry = gap_document(Gap("svc", "classic", (item,), (), (), ()), (), [], None)
+    dry = plain(planned_catchup(planned(gap_range(records=50, size=500, maybe=101, deadline_ms=1_795_832_390_000))))
 
     (row,) = dry["ranges"]
     assert {name: value for name, value in row.items() if value is not None} == {
@@ -309,37 +317,34 @@ def test_the_fields_of_a_range() -> None:
         "retention_deadline_at": "2026-11-28T02:19:50.000Z",
         "retention_deadline_at_ms": 1_795_832_390_000,
     }
-    assert {
-        name: dry["totals"][name]
-        for name in ("partition_count", "offset_count", "estimated_record_count", "estimated_bytes")
-    } == {
+    assert {name: value for name, value in dry["totals"].items() if value is not None} == {
         "partition_count": 1,
         "offset_count": 50,
         "estimated_record_count": 50,
         "estimated_bytes": 500,
+        "chunk_count": 2,
     }
 
 
 def test_what_was_delivered_lost_and_doubled_is_in_it() -> None:
     known = ledgered(PLAN, progress=[made(0, 90, 20, lost=(LostOffsets(70, 75, "gone"),))])
-    found = verify(known, rewinds=[OffsetRewind("orders", 0, 90, 120, 1_000)])
-    shown = plan_document(known, found, PlanSummary("stopped", 30, None))
+    shown = catchup_plan(VerifiedPlan(known, verify(known, rewinds=[rewind(90)]), NOW_MS))
 
-    (row,) = shown["ranges"]
-    assert (row["delivered_to"], row["delivered_count"], row["verified"], row["finished_chunk_count"]) == (
-        90,
-        20,
-        False,
-        0,
-    )
-    assert row["undelivered"] == [{"start": 90, "end": 120, "offset_count": 30}]
-    assert row["lost"] == [
-        {"topic": "orders", "partition": 0, "start": 70, "end": 75, "offset_count": 5, "reason": "gone"}
+    (row,) = shown.ranges
+    assert (row.delivered_to, row.delivered_count, row.verified, row.finished_chunk_count) == (90, 20, False, 0)
+    assert row.undelivered == (OffsetRange("orders", 0, 90, 120),)
+    assert row.lost == (ExplainedRange("orders", 0, 70, 75, "gone"),)
+    assert [plain(each) for each in shown.rewinds] == [
+        {
+            "topic": "orders",
+            "partition": 0,
+            "start": 90,
+            "end": 120,
+            "rewound_at": "1970-01-01T00:00:01.000Z",
+            "rewound_at_ms": 1_000,
+            "commit_deleted": False,
+        }
     ]
-    (rewind,) = shown["rewinds"]
-    assert (rewind["topic"], rewind["partition"], rewind["start"], rewind["end"]) == ("orders", 0, 90, 120)
-    at = (rewind["rewound_at"], rewind["rewound_at_ms"], rewind["commit_deleted"])
-    assert at == ("1970-01-01T00:00:01.000Z", 1_000, False)
 
 
 def test_the_next_deadline_is_that_of_what_is_still_owed() -> None:

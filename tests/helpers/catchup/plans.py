@@ -16,8 +16,10 @@ from kgroup.groups.catchup.model import (
     PlanState,
     StateRecord,
 )
+from kgroup.groups.catchup.release_evidence import OffsetRewind
 from kgroup.model.commit import Commit
 from kgroup.model.records import LostOffsets
+from kgroup.support.instants import rfc3339
 
 NOW_MS = 1_700_000_000_000
 ME = "me@here"
@@ -39,6 +41,10 @@ def gap_range(
     maybe: int | None = None,
 ) -> GapRange:
     return GapRange(topic, partition, start, end, before, 4, "id", maybe, records, size, None, deadline_ms)
+
+
+def rewind(start: int, at_ms: int = 1_000, *, deleted: bool = False) -> OffsetRewind:
+    return OffsetRewind("orders", 0, start, 120, rfc3339(at_ms), at_ms, deleted)
 
 
 def whole_chunks(ranges: Sequence[GapRange]) -> tuple[Chunk, ...]:
