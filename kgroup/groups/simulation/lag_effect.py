@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import msgspec
 
 from kgroup.groups.lag.rates import Rates
@@ -67,22 +64,6 @@ class LagEffect(msgspec.Struct, frozen=True):
             return None
         return (lag + (self.standstill or 0)) / -growth
 
-    def document(self) -> Mapping[str, Any]:
-        return {
-            "lag": self.measured.lag,
-            "keeps_up": self.measured.keeps_up,
-            "in_per_s": _rounded(self.measured.rates.incoming),
-            "out_per_s": _rounded(self.measured.rates.outgoing),
-            "rate_span_ms": self.measured.rates.span_ms,
-            "reading_member_count_before": self.reading_before,
-            "reading_member_count_after": self.reading_after,
-            "out_per_member_per_s": _rounded(self.per_member_s),
-            "needed_per_member_per_s": _rounded(self.needed_per_member_s),
-            "out_after_per_s": _rounded(self.out_after_per_s),
-            "standstill_offset_count": self.standstill,
-            "caught_up_in_ms": None if self.caught_up_s is None else round(self.caught_up_s * 1000),
-        }
-
 
 def lag_effect(
     measured: MeasuredLag, before: Balance, after: Balance, partitions: int, partition_seconds: float
@@ -93,8 +74,9 @@ def lag_effect(
     """
     arriving = measured.rates.incoming
     standstill = None if arriving is None or not partitions else round(arriving / partitions * partition_seconds)
-    return LagEffect(measured, before.members - before.idle, after.members - after.idle, standstill)
-
-
-def _rounded(rate: float | None) -> float | None:
-    return None if rate is None else round(rate, 3)
+    return LagEffect(
+        measured,
+        before.member_count - before.idle_member_count,
+        after.member_count - after.idle_member_count,
+        standstill,
+    )

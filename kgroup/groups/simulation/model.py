@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from enum import Enum
+from typing import Annotated
 
 import msgspec
 
 from kgroup.groups.assignors import CLIENT_SIDE, SERVER_SIDE, Assignor
 from kgroup.groups.assignors.model import Assigned, AssignorTopic, Subscriber
 from kgroup.support.errors import UsageError
+from kgroup.support.json_types import Count
 
 SERVER_DEFAULT = "uniform"
 """The assignor of a consumer group whose members ask for none (first of group.consumer.assignors by default)."""
@@ -152,12 +154,12 @@ class SimulationStep(msgspec.Struct, frozen=True):
 
 
 class Balance(msgspec.Struct, frozen=True):
-    """How even an assignment is: members, members without partitions, fewest and most partitions of a member."""
+    """How even an assignment is."""
 
-    members: int
-    idle: int
-    fewest: int
-    most: int
+    member_count: Annotated[Count, "Number of members."]
+    idle_member_count: Annotated[Count, "Members without a partition."]
+    fewest_partition_count: Annotated[Count, "The fewest partitions of a member."]
+    most_partition_count: Annotated[Count, "The most partitions of a member."]
 
     @classmethod
     def of(cls, assigned: Assigned) -> Balance:

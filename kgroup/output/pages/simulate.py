@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from kgroup.groups.assignors.model import Assigned
 from kgroup.groups.lag.rates import rate_words, span_words
+from kgroup.groups.simulation.documents import simulation_document
 from kgroup.groups.simulation.lag_effect import LagEffect
 from kgroup.groups.simulation.member_ids import numbers_apart
 from kgroup.groups.simulation.model import Balance, RebalanceStyle, RestartStrategy
@@ -78,7 +79,7 @@ _HEADER = (
 def outcome(reports: Sequence[SimulationReport], errors: tuple[RowError, ...], cluster: ClusterRef | None) -> Outcome:
     """Simulated groups as the command's outcome; ``cluster`` is None if no cluster was asked."""
     return Outcome(
-        data=tuple(reports),
+        data=tuple(map(simulation_document, reports)),
         screen=lambda: screen(reports),
         records=lambda: Records(_HEADER, [row for report in reports for row in _records(report)]),
         cluster=cluster,
@@ -150,10 +151,11 @@ def _scenario_row(played: SimulatedScenario) -> tuple[Cell, ...]:
 
 def balance_text(balance: Balance) -> str:
     """Partitions per member at the end: ``4 each``, ``3 to 4``, ``0 to 1, 2 idle``."""
-    if not balance.members:
+    if not balance.member_count:
         return "no members"
-    idle = f", {balance.idle} idle" if balance.idle else ""
-    return (f"{balance.most} each" if balance.fewest == balance.most else f"{balance.fewest} to {balance.most}") + idle
+    fewest, most = balance.fewest_partition_count, balance.most_partition_count
+    idle = f", {balance.idle_member_count} idle" if balance.idle_member_count else ""
+    return (f"{most} each" if fewest == most else f"{fewest} to {most}") + idle
 
 
 def standstill_text(played: SimulatedScenario) -> str | None:
@@ -341,10 +343,10 @@ def _records(report: SimulationReport) -> Iterator[tuple[str | int | None, ...]]
             needless.most,
             f"{min(seconds):g}",
             f"{max(seconds):g}",
-            balance.members,
-            balance.idle,
-            balance.fewest,
-            balance.most,
+            balance.member_count,
+            balance.idle_member_count,
+            balance.fewest_partition_count,
+            balance.most_partition_count,
             standstill_text(played),
             len(played.runs),
         )

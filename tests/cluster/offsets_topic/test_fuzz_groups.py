@@ -267,7 +267,7 @@ def test_any_simulation(examples: int) -> None:
             at_rest: SimulatedGroup = subject_of(described, topics, None)
             found = simulate(at_rest, change, SimulationTiming())
             done.append(change)
-            assert found.balance_after.members == max(0, len(who) - change.remove) + change.add
+            assert found.balance_after.member_count == max(0, len(who) - change.remove) + change.add
 
     kinds = st.sampled_from(("classic", "consumer"))
     names = st.sampled_from((*CLIENT_SIDE, *SERVER_SIDE)) | NAMES

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kgroup.groups.lag.rates import Rates
+from kgroup.groups.simulation.documents import LagEffectDocument, lag_effect_document
 from kgroup.groups.simulation.lag_effect import MeasuredLag, lag_effect
 from kgroup.groups.simulation.model import Balance
 from kgroup.output.pages.simulate import lag_text
@@ -90,17 +91,17 @@ def test_what_is_shown(
 def test_the_document() -> None:
     effect = lag_effect(MeasuredLag(600, Rates(10, 10, 600_000), False), members(1), members(2), 12, 144)
 
-    assert effect.document() == {
-        "lag": 600,
-        "keeps_up": False,
-        "in_per_s": 10,
-        "out_per_s": 10,
-        "rate_span_ms": 600_000,
-        "reading_member_count_before": 1,
-        "reading_member_count_after": 2,
-        "out_per_member_per_s": 10,
-        "needed_per_member_per_s": 5,
-        "out_after_per_s": 20,
-        "standstill_offset_count": 120,
-        "caught_up_in_ms": 72_000,
-    }
+    assert lag_effect_document(effect) == LagEffectDocument(
+        lag=600,
+        keeps_up=False,
+        in_per_s=10,
+        out_per_s=10,
+        rate_span_ms=600_000,
+        reading_member_count_before=1,
+        reading_member_count_after=2,
+        out_per_member_per_s=10,
+        needed_per_member_per_s=5,
+        out_after_per_s=20,
+        standstill_offset_count=120,
+        caught_up_in_ms=72_000,
+    )

@@ -194,13 +194,13 @@ def test_who_leaves_can_be_named() -> None:
 def test_changes_come_one_after_the_other() -> None:
     simulation = simulate(group("range"), GroupChange(add=2, remove=1, more_partitions=3), TIMING)
     assert [step.what for step in simulation.steps] == ["grow", "leave", "join"]
-    assert simulation.balance_before == Balance(members=4, idle=0, fewest=3, most=3)
-    assert simulation.balance_after == Balance(members=5, idle=0, fewest=3, most=3)
+    assert simulation.balance_before == Balance(4, 0, 3, 3)
+    assert simulation.balance_after == Balance(5, 0, 3, 3)
 
 
 def test_more_members_than_partitions_are_idle() -> None:
     simulation = simulate(group("uniform", 4, 5), GroupChange(add=3), TIMING)
-    assert simulation.balance_after == Balance(members=7, idle=2, fewest=0, most=1)
+    assert simulation.balance_after == Balance(7, 2, 0, 1)
 
 
 @EVERY
@@ -247,7 +247,7 @@ def test_another_assignor_starts_from_its_own_assignment() -> None:
     eager = group("range", 3, 8)
     assert simulate(running_with(eager, "consumer", "uniform"), GroupChange(), TIMING).steps == ()
     sticky = running_with(eager, "classic", "cooperative-sticky")
-    assert Balance.of({member.member_id: member.owned for member in sticky.members}).most == 3
+    assert Balance.of({member.member_id: member.owned for member in sticky.members}).most_partition_count == 3
 
 
 @pytest.mark.parametrize(("protocol", "assignor"), [("classic", "uniform"), ("consumer", "sticky"), ("classic", "own")])
@@ -358,7 +358,8 @@ def test_any_change(
     assert len(simulation.after) == left
     had = [partition for partitions in simulation.after.values() for partition in partitions]
     assert sorted(had) == ([("orders", number) for number in range(total)] if left else [])
-    assert simulation.balance_after.most - simulation.balance_after.fewest <= 1
+    after = simulation.balance_after
+    assert after.most_partition_count - after.fewest_partition_count <= 1
     assert simulation.settled
     assert 0 <= simulation.needless <= simulation.taken <= simulation.moved
     assert all(standstill.partitions <= total and standstill.seconds > 0 for standstill in simulation.standstills)
