@@ -359,11 +359,10 @@ def _follow_rollout(run: Invocation, groups: Groups, how: Change, wanted: Migrat
         chosen = choose(run.reporter, cluster, groups).selected.groups
         require_protocol(cluster, chosen, wanted)
         rollout = follow(run.reporter, cluster, [group.name for group in chosen], wanted.target, within_s)
-    documents = [group.document() for group in rollout.groups]
     return Outcome(
         data=rollout.groups,
-        screen=lambda: rollout_screen.page(documents, wanted.target),
-        records=lambda: rollout_screen.records(documents),
+        screen=lambda: rollout_screen.page(rollout.groups, wanted.target),
+        records=lambda: rollout_screen.records(rollout.groups),
         cluster=cluster.ref,
         check_failed=not rollout.finished,
         kind="migrate rollout",

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
@@ -17,8 +16,15 @@ from kgroup.cluster.snapshot import Cluster
 from kgroup.groups.migration.about_brokers import protocol_available
 from kgroup.groups.migration.check import BLOCKED, CheckStatus
 from kgroup.groups.migration.evidence import MigrationCase, MigrationEvidence, MigrationRequest
-from kgroup.groups.migration.rollout import FollowedGroup, finished_line, line_of, rollout_events, rollout_summary
-from kgroup.model.groups import Group, Member
+from kgroup.groups.migration.rollout import (
+    FollowedGroup,
+    GroupRollout,
+    finished_line,
+    line_of,
+    rollout_events,
+    rollout_summary,
+)
+from kgroup.model.groups import Group
 from kgroup.model.migration_facts import BrokerFacts
 from kgroup.model.reporter import Reporter
 from kgroup.queries.migration_data import load_rules
@@ -32,59 +38,6 @@ SETTLED_S = 3.0
 """A rollout is finished after so many seconds without a change: a deployment replaces members one by one."""
 
 _WORD = "ROLLOUT"
-
-
-class GroupRollout(msgspec.Struct, frozen=True):
-    """The progress of one group's rollout. ``group`` is None if the group does not exist (any more).
-
-    ``members`` counts members by protocol; ``remaining`` are those of the old protocol. ``partitions_moved`` is how
-    often a partition was seen with a new owner, ``reverted_count`` how often the group returned to the old type.
-    ``first_epoch`` is the group epoch when the present type was first seen, None for a classic group. ``waited_s`` is
-    the time until it finished, otherwise the whole time.
-    """
-
-    name: str
-    group: Group | None
-    finished: bool
-    members: dict[str, int]
-    remaining: tuple[Member, ...]
-    first_epoch: int | None
-    partitions_moved: int
-    reverted_count: int
-    waited_s: float
-
-    @property
-    def epochs(self) -> tuple[int | None, int | None]:
-        """The group epoch and the assignment epoch; None for a classic group."""
-        return (self.group.group_epoch, self.group.assignment_epoch) if self.group else (None, None)
-
-    def document(self) -> dict[str, Any]:
-        """Its JSON form; docs/migrate.md describes the fields."""
-        group_epoch, assignment_epoch = self.epochs
-        return {
-            "group": self.name,
-            "type": self.group.type if self.group else None,
-            "state": self.group.state if self.group else None,
-            "finished": self.finished,
-            "member_count": len(self.group.members or ()) if self.group else 0,
-            "classic_member_count": self.members.get("classic", 0),
-            "consumer_member_count": self.members.get("consumer", 0),
-            "first_group_epoch": self.first_epoch,
-            "group_epoch": group_epoch,
-            "assignment_epoch": assignment_epoch,
-            "moved_partition_count": self.partitions_moved,
-            "reverted_count": self.reverted_count,
-            "waited_ms": round(self.waited_s * 1000),
-            "remaining_members": [
-                {
-                    "member_id": member.member_id,
-                    "client_id": member.client_id,
-                    "instance_id": member.instance_id,
-                    "host": member.host,
-                }
-                for member in self.remaining
-            ],
-        }
 
 
 class Rollout(msgspec.Struct, frozen=True):
@@ -192,18 +145,5 @@ class _Follow(PollLoop[Rollout]):
             self.events.report(_WORD, name, line, now_s)
 
     def result(self, now_s: float, *, reached: bool) -> Rollout:
-        groups = tuple(
-            GroupRollout(
-                name=name,
-                group=followed.group,
-                finished=followed.finished,
-                members=followed.members,
-                remaining=followed.remaining,
-                first_epoch=followed.first_epoch,
-                partitions_moved=followed.moved,
-                reverted_count=followed.reverted_count,
-                waited_s=self.waited_s(now_s, name),
-            )
-            for name, followed in self._followed.items()
-        )
+        groups = tuple(each.rollout(self.waited_s(now_s, name)) for name, each in self._followed.items())
         return Rollout(groups, finished=all(group.finished for group in groups))

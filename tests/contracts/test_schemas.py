@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
 from collections.abc import Callable
 from enum import StrEnum
@@ -14,9 +15,10 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
+from kgroup.groups.migration.rollout import FollowedGroup
 from kgroup.queries import json_schemas
 from kgroup.queries.json_schemas import field_table, kinds_of, schema
-from kgroup.queries.rollout import GroupRollout
+from kgroup.support.json_line import one_line_json
 from tests.cli.test_app import COMMANDS, help_flag
 from tests.helpers.command_line import CommandLine
 from tests.helpers.json_documents import faults
@@ -87,7 +89,7 @@ def test_each_recorded_document_has_the_fields_of_the_table() -> None:
 
 def test_a_rollout_has_the_fields_of_the_table() -> None:
     """No contract records one: it takes a group that is being upgraded."""
-    rollout = GroupRollout("pay-svc", None, False, {}, (), None, 0, 0, 0.0).document()
+    rollout = json.loads(one_line_json(FollowedGroup("pay-svc", "consumer").rollout(0.0)))
 
     assert faults(of_kind("kgroup.migrate/v1") | {"kind": "kgroup.migrate.rollout/v1", "data": [rollout]}) == []
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Annotated
 
 import msgspec
 from msgspec.structs import replace
@@ -21,6 +22,7 @@ from kgroup.groups.wait_progress import EventLine
 from kgroup.model.groups import Group, Member
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.hint import Hint
+from kgroup.support.json_types import Count, Ms
 from kgroup.support.units import NAMED, plural, some_of
 
 
@@ -96,6 +98,34 @@ def other_than(protocol: str) -> str:
     return "classic" if protocol == "consumer" else "consumer"
 
 
+class ClassicMemberDocument(msgspec.Struct, frozen=True):
+    """A member that still uses the old protocol."""
+
+    member_id: Annotated[str, "The member id."]
+    client_id: Annotated[str, "The client id."]
+    instance_id: Annotated[str | None, "group.instance.id of a static member."]
+    host: Annotated[str, "The member's address."]
+
+
+class GroupRollout(msgspec.Struct, frozen=True):
+    """The progress of one group's rollout."""
+
+    group: Annotated[str, "The group."]
+    type: Annotated[str | None, "The type; null if the group does not exist."]
+    state: Annotated[str | None, "The state; null if the group does not exist."]
+    finished: Annotated[bool, "Whether every member uses the new protocol."]
+    member_count: Annotated[Count, "Number of members."]
+    classic_member_count: Annotated[Count, "Members that use the classic protocol."]
+    consumer_member_count: Annotated[Count, "Members that use the consumer protocol."]
+    first_group_epoch: Annotated[int | None, "The epoch at the first refresh."]
+    group_epoch: Annotated[int | None, "The group epoch."]
+    assignment_epoch: Annotated[int | None, "The assignment epoch."]
+    moved_partition_count: Annotated[Count, "Partitions that changed their member."]
+    reverted_count: Annotated[Count, "How often the group returned to the old type."]
+    waited_ms: Annotated[Ms, "How long kgroup has waited."]
+    remaining_members: Annotated[tuple[ClassicMemberDocument, ...], "Members that use the old protocol."]
+
+
 class FollowedGroup(msgspec.Struct, frozen=True):
     """One group over all refreshes so far.
 
@@ -154,6 +184,29 @@ class FollowedGroup(msgspec.Struct, frozen=True):
     def member_count(self) -> int:
         """Number of members."""
         return len(_members(self.group))
+
+    def rollout(self, waited_s: float) -> GroupRollout:
+        """The progress so far."""
+        group, members = self.group, self.members
+        return GroupRollout(
+            group=self.name,
+            type=group.type if group else None,
+            state=group.state if group else None,
+            finished=self.finished,
+            member_count=self.member_count,
+            classic_member_count=members["classic"],
+            consumer_member_count=members["consumer"],
+            first_group_epoch=self.first_epoch,
+            group_epoch=group.group_epoch if group else None,
+            assignment_epoch=group.assignment_epoch if group else None,
+            moved_partition_count=self.moved,
+            reverted_count=self.reverted_count,
+            waited_ms=round(waited_s * 1000),
+            remaining_members=tuple(
+                ClassicMemberDocument(member.member_id, member.client_id, member.instance_id, member.host)
+                for member in self.remaining
+            ),
+        )
 
     @property
     def remaining(self) -> tuple[Member, ...]:

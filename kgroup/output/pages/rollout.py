@@ -1,10 +1,12 @@
-"""The page of a rollout that was followed, made from the documents of its groups."""
+"""The page of a rollout that was followed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from msgspec.structs import asdict
+
+from kgroup.groups.migration.rollout import GroupRollout
 from kgroup.model.blocks import BlankLine, Column, Records, Screen, Table, Text, Title
 from kgroup.support.durations import format_duration
 from kgroup.support.hint import Hint
@@ -27,28 +29,26 @@ _COLUMNS = (
     Column("WAITED", right=True, drop=2),
 )
 
-Documents = Sequence[Mapping[str, Any]]
 
-
-def page(groups: Documents, target: str) -> Screen:
+def page(groups: Sequence[GroupRollout], target: str) -> Screen:
     """One row per group, unfinished groups first."""
     if not groups:
         return Screen(())
-    missing = sum(not group["finished"] for group in groups)
-    subject = groups[0]["group"] if len(groups) == 1 else plural(len(groups), "group")
+    missing = sum(not group.finished for group in groups)
+    subject = groups[0].group if len(groups) == 1 else plural(len(groups), "group")
     word = "NOT YET" if missing else "DONE"
-    ranked = sorted(groups, key=lambda group: group["finished"])
+    ranked = sorted(groups, key=lambda group: group.finished)
     rows = [
         (
-            group["group"],
-            group["type"],
-            group["state"],
-            group["classic_member_count"],
-            group["consumer_member_count"],
-            group["group_epoch"],
-            group["moved_partition_count"],
-            group["reverted_count"] or None,
-            format_duration(round(group["waited_ms"] / 1000)),
+            group.group,
+            group.type,
+            group.state,
+            group.classic_member_count,
+            group.consumer_member_count,
+            group.group_epoch,
+            group.moved_partition_count,
+            group.reverted_count or None,
+            format_duration(round(group.waited_ms / 1000)),
         )
         for group in ranked[:_ROWS]
     ]
@@ -56,9 +56,7 @@ def page(groups: Documents, target: str) -> Screen:
     table = Table(_COLUMNS, rows, sparse=frozenset({"GROUP-EPOCH", "REVERTED"}))
     more = (Text((f"{len(ranked) - _ROWS} more: -o csv has all rows",)),) if len(ranked) > _ROWS else ()
     remaining = [
-        f"{group['group']}: {member['client_id']} {member['host']}"
-        for group in ranked
-        for member in group["remaining_members"]
+        f"{group.group}: {member.client_id} {member.host}" for group in ranked for member in group.remaining_members
     ][:_ROWS]
     remaining_blocks = (
         (
@@ -68,7 +66,7 @@ def page(groups: Documents, target: str) -> Screen:
         if remaining
         else ()
     )
-    reverted = [group["group"] for group in ranked if group["reverted_count"] and group["type"] not in (None, target)]
+    reverted = [group.group for group in ranked if group.reverted_count and group.type not in (None, target)]
     reverted_blocks = (
         (BlankLine(), Text(tuple(_convert_again_line(name, target) for name in reverted[:_ROWS]))) if reverted else ()
     )
@@ -80,9 +78,6 @@ def _convert_again_line(name: str, target: str) -> str:
     return f"-> stop {name}, then convert it again: {again}"
 
 
-def records(groups: Documents) -> Records:
-    rows = []
-    for group in groups:
-        named = {**group, "finished": str(group["finished"]).lower()}
-        rows.append(tuple(named[name] for name in _HEADER))
-    return Records(_HEADER, rows)
+def records(groups: Sequence[GroupRollout]) -> Records:
+    named = (asdict(group) | {"finished": str(group.finished).lower()} for group in groups)
+    return Records(_HEADER, [tuple(fields[name] for name in _HEADER) for fields in named])

@@ -4,36 +4,39 @@ from __future__ import annotations
 
 from typing import Any
 
+from kgroup.groups.migration.rollout import ClassicMemberDocument, GroupRollout
 from kgroup.model.blocks import Table, Text, Title
 from kgroup.output.pages.rollout import page, records
 
 
-def rolled(name: str, *missing: str, reverted: int = 0, kind: str = "consumer") -> dict[str, Any]:
-    return {
-        "group": name,
-        "type": kind,
-        "state": "Stable",
-        "finished": not missing,
-        "member_count": 2,
-        "classic_member_count": len(missing),
-        "consumer_member_count": 2 - len(missing),
-        "group_epoch": 7,
-        "moved_partition_count": 3,
-        "reverted_count": reverted,
-        "waited_ms": 61_000,
-        "remaining_members": [{"client_id": client, "host": "10.0.0.1"} for client in missing],
-    }
+def rolled(name: str, *missing: str, reverted: int = 0, kind: str = "consumer") -> GroupRollout:
+    return GroupRollout(
+        group=name,
+        type=kind,
+        state="Stable",
+        finished=not missing,
+        member_count=2,
+        classic_member_count=len(missing),
+        consumer_member_count=2 - len(missing),
+        first_group_epoch=None,
+        group_epoch=7,
+        assignment_epoch=7,
+        moved_partition_count=3,
+        reverted_count=reverted,
+        waited_ms=61_000,
+        remaining_members=tuple(ClassicMemberDocument("", client, None, "10.0.0.1") for client in missing),
+    )
 
 
-def titles(*groups: dict[str, Any]) -> list[str]:
+def titles(*groups: GroupRollout) -> list[str]:
     return [block.text for block in page(groups, "consumer").blocks if isinstance(block, Title)]
 
 
-def lines(*groups: dict[str, Any]) -> list[str]:
+def lines(*groups: GroupRollout) -> list[str]:
     return [line for block in page(groups, "consumer").blocks if isinstance(block, Text) for line in block.lines]
 
 
-def rows(*groups: dict[str, Any]) -> list[tuple[Any, ...]]:
+def rows(*groups: GroupRollout) -> list[tuple[Any, ...]]:
     (table,) = (block for block in page(groups, "consumer").blocks if isinstance(block, Table))
     return [tuple(row) for row in table.rows]
 
