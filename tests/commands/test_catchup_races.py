@@ -359,6 +359,32 @@ def test_a_sink_that_is_said_anew_while_a_run_begins(proxied: ProxiedBroker, nam
     assert (written(world, copy), len(copied(world, other))) == (0, 80)
 
 
+@pytest.mark.soak
+def test_a_resume_that_becomes_the_runner_after_the_end_delivers_nothing(proxied: ProxiedBroker, name: Name) -> None:
+    """The chunks of the plan have left the ledger by then: they must not count as undelivered."""
+    kgroup, world = CommandLine(), proxied.world
+    crashed = crash(world, name("orders"), name("svc"))
+    copy = world.topic(name("copy"), 2)
+    with dies_at_its_commit(proxied, "start", crashed.group, "--to-topic", copy, "--master", "local[1]") as process:
+        plan = plan_said(process)
+    begins = proxied.proxy.expect(Fault(INIT_PRODUCER_ID, Loss.NOTHING))
+    with running("catchup", "resume", plan, "--master", "local[1]", "--timeout", "60s", "--execute") as late:
+        wait_for(begins.met.is_set, "that it becomes the runner", 60)
+        kgroup("catchup", "resume", plan, "--master", "local[1]", "--execute")
+        before = kgroup("catchup", "show", plan, "-o", "json").data
+        begins.go_on.set()
+        ended = late.ends(0)
+
+    assert f"another run has finished {plan}: nothing to do" in ended.stderr
+    assert len(copied(world, copy)) == 80
+    after = kgroup("catchup", "show", plan, "-o", "json").data
+    assert (after[0]["state"], after[0]["ranges"], after[0]["totals"]) == (
+        "done",
+        before[0]["ranges"],
+        before[0]["totals"],
+    )
+
+
 @pytest.mark.parametrize("verb", ["start", "resume"])
 def test_a_run_that_is_ended_in_its_release_says_how_to_go_on_and_need_not_be_told_where_to(
     proxied: ProxiedBroker, ledger: str, name: Name, monkeypatch: pytest.MonkeyPatch, verb: str

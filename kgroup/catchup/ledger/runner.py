@@ -17,6 +17,8 @@ from kgroup.groups.catchup.verification import totals_of
 from kgroup.support.errors import SUPERSEDED, KgroupError, Refused, Unreachable
 from kgroup.support.hint import Hint
 
+_Written = StateRecord | Delivery | RunnerEpoch | ChunkProgress
+
 _OVERTAKEN_WITHIN_S = 1.0
 _PAUSE_S = 0.02
 
@@ -100,10 +102,11 @@ class Runner:
                 self._damaged = view.keys(self.plan_id) if not snapshot.plan.ranges else view.damaged_keys(self.plan_id)
             return snapshot
 
-    def write(self, *values: StateRecord | Delivery | RunnerEpoch | ChunkProgress) -> None:
+    def write(self, *values: _Written) -> None:
         """Write these values in one transaction, and return after its commit; a state gets this runner's epoch.
 
-        The last state of a plan comes with its totals: its tasks must have ended, and their progress must be read.
+        The last state of a plan comes with its totals: its tasks must have ended, and their progress must be read. If
+        the plan is verified, the same transaction deletes the progress of its chunks.
 
         If the commit gets no answer, the ledger is read to find out. Raises Refused with code ``superseded`` or
         ``transaction-timeout``, Unreachable with code ``not-written`` (the runner may try again), or CommitUnknown if
@@ -113,15 +116,32 @@ class Runner:
             final = tuple(
                 replace(value, epoch=self.epoch.number) if isinstance(value, StateRecord) else value for value in values
             )
-            ends = any(isinstance(value, StateRecord) and not value.state.is_open for value in final)
-            written: tuple[Value, ...] = (*_totals(_after(self.snapshot, final)), *final) if ends else final
-            deleted = self._damaged if ends else ()
-            if ends and deleted and not self.snapshot.plan.ranges:
-                written = ()
-            records = [(key_of(self.plan_id, value).encode(), encode(value)) for value in written]
-            self._commit([*((key, None) for key in deleted), *records], written)
+            if any(isinstance(value, StateRecord) and not value.state.is_open for value in final):
+                self._snapshot = self._end(final)
+                return
+            self._commit(self._records(final), final)
             if self._snapshot is not None:
                 self._snapshot = _after(self._snapshot, final)
+
+    def _end(self, final: tuple[_Written, ...]) -> PlanSnapshot:
+        """Write the last state; returns the plan after it.
+
+        The state comes before the tombstones of the chunks. A reader may stop within the transaction, at the end that
+        it has read before: it must not see an open plan that lacks progress.
+        """
+        ended = _after(self.snapshot, final)
+        totals = _totals(ended)
+        written: tuple[Value, ...] = () if self._damaged and not ended.plan.ranges else (*totals, *final)
+        chunks: tuple[bytes, ...] = ()
+        if totals and (brief := ended.with_totals(totals[0])).is_verified:
+            chunks = tuple(RecordKey(self.plan_id, RecordKind.CHUNK, number).encode() for number in ended.progress)
+            ended = brief
+        damaged, deleted = (((key, None) for key in keys) for keys in (self._damaged, chunks))
+        self._commit([*damaged, *self._records(written), *deleted], written)
+        return ended
+
+    def _records(self, values: tuple[Value, ...]) -> list[tuple[bytes, bytes | None]]:
+        return [(key_of(self.plan_id, value).encode(), encode(value)) for value in values]
 
     def heartbeat(self, now_ms: int) -> None:
         """Write a heartbeat; this is also how an idle runner notices that it has been superseded."""
@@ -241,9 +261,7 @@ class Runner:
         return self._over
 
 
-def _after(
-    snapshot: PlanSnapshot, values: tuple[StateRecord | Delivery | RunnerEpoch | ChunkProgress, ...]
-) -> PlanSnapshot:
+def _after(snapshot: PlanSnapshot, values: tuple[_Written, ...]) -> PlanSnapshot:
     """The plan after these values were written."""
     for value in values:
         match value:

@@ -35,6 +35,10 @@ _CONFIG = {
     "max.message.bytes": "8388608",
     # Records in the newest segment are never compacted, and every command reads them all.
     "segment.bytes": "16777216",
+    "segment.ms": "600000",
+    # A verified plan leaves a tombstone for each chunk. A reader that misses it ignores the chunk all the same.
+    "min.cleanable.dirty.ratio": "0.1",
+    "delete.retention.ms": "3600000",
 }
 _NEEDED = ("READ", "WRITE")
 _CONFIGS = "DESCRIBE_CONFIGS"

@@ -205,7 +205,8 @@ class LedgerView:
     def ledgered(self, plan_id: str) -> PlanSnapshot:
         """Everything about a plan. Raises NotFound if there is none, and as ``decode`` for any of its records.
 
-        It must be ``wanted``: of another plan the progress is missing.
+        A verified plan comes with its totals, whatever chunks the ledger still has. Any other plan must be ``wanted``:
+        otherwise its progress is missing.
         """
         try:
             return self._ledgered(plan_id)
@@ -221,14 +222,14 @@ class LedgerView:
         offset = self._newest[plan_id][RecordKey(plan_id, RecordKind.PLAN).encode()][0]
         values = {kind: self._readable(RecordKey(plan_id, kind)) for kind in RecordKind if kind is not RecordKind.CHUNK}
         plan, state = values[RecordKind.PLAN], values[RecordKind.STATE]
-        epoch, delivery = values[RecordKind.EPOCH], values[RecordKind.DELIVERY]
+        epoch, delivery, totals = values[RecordKind.EPOCH], values[RecordKind.DELIVERY], values[RecordKind.TOTALS]
         if not isinstance(plan, CatchupPlan):
             plan = CatchupPlan(plan_id, None, None, None, 0, "unknown", None, (), (), chunks=())
         if not isinstance(state, StateRecord):
             state = StateRecord(PlanState.RELEASING, 0, plan.who, 0)
         chunks = (RecordKey(plan_id, RecordKind.CHUNK, chunk.number) for chunk in plan.chunks)
         readable = {key.chunk: self._readable(key) for key in chunks if key.encode() in self._newest[plan_id]}
-        return PlanSnapshot(
+        snapshot = PlanSnapshot(
             plan,
             offset,
             state,
@@ -237,6 +238,10 @@ class LedgerView:
             {value.chunk: value for value in readable.values() if isinstance(value, ChunkProgress)},
             damage=damage,
         )
+        may_have_ended = plan.ranges and not (isinstance(values[RecordKind.STATE], StateRecord) and state.state.is_open)
+        if may_have_ended and isinstance(totals, PlanTotals) and totals.complete:
+            return snapshot.with_totals(totals)
+        return snapshot
 
     def _readable(self, key: RecordKey) -> Value | None:
         with suppress(KgroupError):
@@ -257,6 +262,9 @@ class LedgerView:
         return tuple(raw for raw, (_, value) in records.items() if is_damaged(raw, value))
 
     def _ledgered(self, plan_id: str) -> PlanSnapshot:
+        ended = self._ended(plan_id)
+        if ended is not None and ended.is_verified:
+            return ended
         plan = self.plan(plan_id)
         records = self._newest[plan_id]
         delivery = self.delivery(plan_id)
@@ -277,14 +285,18 @@ class LedgerView:
 
         Without totals it is the same as ``ledgered``.
         """
-        state, totals = self.state(plan_id), self.value(RecordKey(plan_id, RecordKind.TOTALS))
-        if state.state.is_open or not isinstance(totals, PlanTotals):
-            return self.ledgered(plan_id)
+        return self._ended(plan_id) or self.ledgered(plan_id)
+
+    def _ended(self, plan_id: str) -> PlanSnapshot | None:
+        """An ended plan with its totals; None if it is open or the ledger has no totals of its ranges."""
         key = RecordKey(plan_id, RecordKind.PLAN)
-        offset, raw = self._newest[plan_id][key.encode()]
+        record = self._newest.get(plan_id, {}).get(key.encode())
+        if record is None or (state := self.state(plan_id)).state.is_open:
+            return None
+        totals, (offset, raw) = self.value(RecordKey(plan_id, RecordKind.TOTALS)), record
         plan = decode_plan_without_chunks(key, raw)
-        if len(plan.ranges) != len(totals.ranges):
-            return self.ledgered(plan_id)
+        if not isinstance(totals, PlanTotals) or len(plan.ranges) != len(totals.ranges):
+            return None
         return PlanSnapshot(plan, offset, state, self.epoch(plan_id), self.delivery(plan_id), {}, totals)
 
 

@@ -196,6 +196,9 @@ def resume_catchup(
     with spark_session(engine.reporter, effective, checks.ready, needed=needed) as session:
         rehearse(engine.reporter, session, effective, settings)
         with _take_over_released(engine, snapshot, options, assumed, delivery) as runner:
+            if not runner.snapshot.state.state.is_open:
+                engine.reporter.note(f"another run has finished {runner.plan_id}: nothing to do")
+                return plan_status(engine, runner.snapshot)
             return replay(engine, settings, runner, session, effective)
 
 
@@ -209,17 +212,20 @@ def _take_over_released(
 ) -> Iterator[Runner]:
     """The runner of a plan, which is released first if needed. A signal is deferred until the release is done.
 
+    Another run may have finished the plan just before: then nothing is written.
     ``delivery`` is what ``options`` made of the plan when it was checked; it is written to the ledger.
     """
     with ExitStack() as stack:
         with defer_signals() as pending:
             with _explain_open_plan(engine, snapshot):
                 runner = stack.enter_context(engine.take_over(snapshot))
-                _require_same(runner, engine, options, delivery)
-                engine.reporter.note_effect(None)
-                if runner.snapshot.delivery != delivery:
-                    runner.write(delivery)  # a resume after a crash needs no sink options
-                if released := runner.snapshot.state.state is not PlanState.RELEASED:
+                done = runner.snapshot.state.state is PlanState.DONE
+                if not done:
+                    _require_same(runner, engine, options, delivery)
+                    engine.reporter.note_effect(None)
+                    if runner.snapshot.delivery != delivery:
+                        runner.write(delivery)  # a resume after a crash needs no sink options
+                if released := not done and runner.snapshot.state.state is not PlanState.RELEASED:
                     engine.release(runner, assumed)
             if released:
                 engine.reporter.event("RELEASED", _released_text(runner.snapshot))

@@ -96,8 +96,8 @@ class TaskLedger:
 
         Also call it after ``abort`` or a failed ``commit``. An attempt of a superseded runner ends before it takes the
         id, because taking it would fence a live attempt. Raises Refused with code ``superseded`` if another runner has
-        taken over or the plan is gone. Raises what ``Transactions.fence`` and ``CommittedReader.committed`` raise, and
-        KgroupError for a record that cannot be read.
+        taken over, or the plan has ended or is gone. Raises what ``Transactions.fence`` and
+        ``CommittedReader.committed`` raise, and KgroupError for a record that cannot be read.
         """
         self.close()
         work = self.work
@@ -140,12 +140,19 @@ class TaskLedger:
         return LedgerView({self.work.plan_id}).add(items)
 
     def _read(self, reader: CommittedReader) -> None:
-        """Read what is committed. No earlier attempt of this task can commit any more at this point."""
+        """Read what is committed. No earlier attempt of this task can commit any more at this point.
+
+        The plan may end meanwhile. Then its progress is deleted, and the broker may compact it away before it is read,
+        but not before the end of the plan is in the log: so that is looked for once more afterwards.
+        """
         work = self.work
         view = LedgerView({work.plan_id}).add(reader.committed(work.offset))
+        view.add(reader.committed(reader.end))
         epoch = view.epoch(work.plan_id)
         if epoch is None or epoch.number != work.epoch:
             raise _superseded(f"{work}: {_whose(epoch)}")
+        if not view.state(work.plan_id).state.is_open:
+            raise _superseded(f"{work}: the plan has ended")
         self.progress = view.progress(work.plan_id, work.task.chunks)
 
     def begin(self) -> None:

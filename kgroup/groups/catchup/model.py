@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Annotated
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from kgroup.model.commit import Commit
 from kgroup.model.numbers import Int64, NonNegativeInt64
@@ -262,13 +263,18 @@ class PlanTotals(Struct, frozen=True):
 
     ranges: tuple[RangeVerification, ...]
 
+    @property
+    def complete(self) -> bool:
+        """Whether every record of the plan is accounted for."""
+        return all(row.complete for row in self.ranges)
+
 
 class PlanSnapshot(Struct, frozen=True):
     """What the ledger contains about one plan. ``offset`` is the offset of the plan's own record in the ledger.
 
-    ``progress`` is by the number of the chunk. ``totals`` is set if an ended plan was read for a list: then it has
-    neither chunks nor progress. ``damage`` is why a record of the plan could not be read: then the rest is what the
-    others show, the state RELEASING if it is unknown, and no range if the plan's own record is damaged.
+    ``progress`` is by the number of the chunk. ``totals`` is set if the plan is verified, or has ended and was read for
+    a list: then it has neither chunks nor progress. ``damage`` is why a record of the plan could not be read: then the
+    rest is what the others show, the state RELEASING if it is unknown, no range if the plan's own record is damaged.
     """
 
     plan: CatchupPlan
@@ -284,3 +290,12 @@ class PlanSnapshot(Struct, frozen=True):
     def is_damaged(self) -> bool:
         """Whether the plan is open, and cannot be continued because of ``damage``."""
         return self.damage is not None and self.state.state.is_open
+
+    @property
+    def is_verified(self) -> bool:
+        """Whether the plan is done and its totals are complete: the ledger no longer has its chunks."""
+        return self.state.state is PlanState.DONE and self.totals is not None and self.totals.complete
+
+    def with_totals(self, totals: PlanTotals) -> PlanSnapshot:
+        """The same plan with its totals instead of its chunks and their progress."""
+        return replace(self, plan=replace(self.plan, chunks=()), progress={}, totals=totals)

@@ -159,8 +159,9 @@ def test_who_may_not_make_it_is_told_the_command(broker: SecureBroker, bob: Conf
         assert error.hint is not None
         assert error.hint.endswith(
             f"kafka-topics.sh --bootstrap-server {bob['bootstrap.servers']} --create --topic {topic} --partitions 1 "
-            "--replication-factor 1 --config cleanup.policy=compact --config max.message.bytes=8388608 "
-            "--config min.insync.replicas=1 --config segment.bytes=16777216"
+            "--replication-factor 1 --config cleanup.policy=compact --config delete.retention.ms=3600000 "
+            "--config max.message.bytes=8388608 --config min.cleanable.dirty.ratio=0.1 "
+            "--config min.insync.replicas=1 --config segment.bytes=16777216 --config segment.ms=600000"
         )
 
 
