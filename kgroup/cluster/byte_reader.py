@@ -164,10 +164,6 @@ class ByteReader:
     def compact_i32_array(self) -> tuple[int, ...]:
         return self._integers(self.uvarint() - 1)
 
-    def nullable_compact_i32_array(self) -> tuple[int, ...] | None:
-        size = self.uvarint()
-        return self._integers(size - 1) if size else None
-
     def topic_id(self) -> str | None:
         return topic_id(self.take(16))
 

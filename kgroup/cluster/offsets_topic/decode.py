@@ -1,4 +1,4 @@
-"""Decode the records of ``__consumer_offsets``: commits, classic groups, consumer groups.
+"""Decode the records of ``__consumer_offsets`` to events: commits, classic groups, consumer groups.
 
 Pure, and without a Kafka client. Written by hand instead of using Kafka's JSON schemas, because every read of a
 group's past decodes 10^5 records and more per partition. Schema-driven decoding did 55 records per millisecond;
@@ -6,15 +6,7 @@ group's past decodes 10^5 records and more per partition. Schema-driven decoding
 have a fast path, and decoded keys are cached.
 
 Layouts: Kafka's ``group-coordinator/src/main/resources/common/message/*.json``, 4.0-4.4. Bytes after a
-complete key or value are ignored, as by Kafka's own reader.
-
-A reader filters raw keys with ``key_prefix`` or ``group_of`` first, then::
-
-    match decode(key, value):
-        case None: ...                                   # of a share or streams group, or an unknown type
-        case OffsetCommit(value=None) as gone: ...       # the commit was deleted or expired
-        case OffsetCommit(topic=topic, partition=partition, value=commit): ...
-        case UnknownVersion(record_type=kind): ...       # a newer version than this program knows
+complete key or value are ignored, as by Kafka's own reader. Fields that no event has are skipped.
 """
 
 from __future__ import annotations
@@ -27,43 +19,32 @@ from typing import Any
 import msgspec
 
 from kgroup.cluster.byte_reader import FAULTS, ByteReader, MalformedRecord, topic_id
-from kgroup.cluster.offsets_topic.records import (
-    AssignedPartitions,
-    ClassicMember,
-    ClassicMemberMetadata,
-    ClassicProtocol,
-    ConsumerGroupMember,
-    ConsumerGroupMemberValue,
-    ConsumerGroupMetadata,
-    ConsumerGroupMetadataValue,
-    ConsumerGroupPartitionMetadata,
-    ConsumerGroupPartitionMetadataValue,
-    CurrentMemberAssignment,
-    CurrentMemberAssignmentValue,
-    GroupMetadata,
-    GroupMetadataValue,
-    MemberState,
-    OffsetCommit,
-    OffsetCommitValue,
-    PartitionRacks,
-    Record,
-    RecordType,
-    RegularExpression,
-    RegularExpressionValue,
-    TargetAssignmentMember,
-    TargetAssignmentMemberValue,
-    TargetAssignmentMetadata,
-    TargetAssignmentMetadataValue,
-    TopicMetadata,
-    UnknownVersion,
+from kgroup.cluster.offsets_topic.records import ClassicMember, GroupMetadata, RecordType
+from kgroup.model.group_log import (
+    CommitWritten,
+    EpochWritten,
+    Event,
+    GroupDeleted,
+    MemberAssignment,
+    MemberAssignmentWritten,
+    MemberDetails,
+    MemberWritten,
+    Partitions,
+    PatternResolved,
+    RebalanceProtocol,
+    TargetEpochWritten,
+    TargetWritten,
+    TransactionEnd,
+    Unreadable,
 )
 from kgroup.model.topic_partition import TopicPartition
 
 
-def decode(key: bytes, value: bytes | None) -> Record | None:
-    """Decode a record; None for types that are not decoded here (share and streams groups, future types).
+def decode(key: bytes, value: bytes | None, log_offset: int, at_ms: int) -> Event | GroupMetadata | None:
+    """The event of a record; None for types that are not decoded here (share and streams groups, future types).
 
-    A value of a newer version is an UnknownVersion, never a guess. Raises MalformedRecord.
+    A commit counts as one outside of transactions. Assignments have topic ids for names. A value of a newer version is
+    Unreadable, never a guess. Raises MalformedRecord.
     """
     try:
         known = _read_key(key)
@@ -71,11 +52,13 @@ def decode(key: bytes, value: bytes | None) -> Record | None:
             return None
         layout, fields = known
         if value is None:
-            return layout.record(*fields, None)
+            return layout.event(log_offset, at_ms, *fields, None)
         version = _VERSION.unpack_from(value)[0]
         if not 0 <= version <= layout.newest:
-            return UnknownVersion(layout.record_type, fields[0], version)
-        return layout.record(*fields, layout.value(value, version))
+            kind = layout.record_type.value
+            why = f"a record of type {kind} has version {version}, newer than this program"
+            return Unreadable(log_offset, at_ms, why, kind)
+        return layout.event(log_offset, at_ms, *fields, layout.value(ByteReader(value, 2), version))
     except FAULTS as error:
         raise MalformedRecord(f"a record with key {key[:80].hex()} cannot be decoded: {error}") from error
 
@@ -109,19 +92,10 @@ def usual_commit(key: bytes, value: bytes) -> tuple[str, int, int, int | None, s
     return topic, partition, offset, None if epoch == -1 else epoch, metadata, tagged_id
 
 
-def group_of(key: bytes) -> str | None:
-    """The group that a record belongs to; None for types that ``decode`` skips. Raises MalformedRecord."""
-    try:
-        known = _read_key(key)
-    except FAULTS as error:
-        raise MalformedRecord(f"the key {key[:80].hex()} cannot be decoded: {error}") from error
-    return None if known is None else str(known[1][0])
-
-
 def key_prefix(record_type: int, group: str) -> bytes:
     """The start of the keys of a group's records of this type. No other group's keys start so: the length is included.
 
-    For types 2, 3, 4 and 6 it is the whole key; otherwise topic and partition, member id or pattern follow. Raises
+    For types 2, 3 and 6 it is the whole key; otherwise topic and partition, member id or pattern follow. Raises
     ValueError for an id that no group can have: over 32,767 bytes, or not valid as UTF-8.
     """
     encoded = group.encode()
@@ -136,13 +110,16 @@ _COMMIT_TYPE = int(RecordType.OFFSET_COMMIT)
 
 
 class _Layout(msgspec.Struct, frozen=True):
-    """How to decode a type: its key's fields after the group, the newest known value version, its value."""
+    """How to decode a type: its key's fields after the group, the newest known value version, its value.
+
+    ``event`` makes the event of offset, time, the key's fields, and the value; None for a tombstone.
+    """
 
     record_type: RecordType
-    record: Callable[..., Record]
+    event: Callable[..., Event | GroupMetadata]
     rest_of_key: Callable[[ByteReader], tuple[Any, ...]]
     newest: int
-    value: Callable[[bytes, int], Any]
+    value: Callable[[ByteReader, int], Any]
 
 
 # A group commits for the same partitions repeatedly, so most keys are in the cache.
@@ -152,7 +129,8 @@ def _read_key(key: bytes) -> tuple[_Layout, tuple[Any, ...]] | None:
     if layout is None:
         return None
     reader = ByteReader(key, 2)
-    return layout, (reader.string(), *layout.rest_of_key(reader))
+    reader.string()
+    return layout, layout.rest_of_key(reader)
 
 
 # Many groups commit to the same topics, so these entries serve many keys.
@@ -187,15 +165,22 @@ def _known(number: int) -> int | None:
     return None if number == -1 else number
 
 
-def _offset_commit(data: bytes, version: int) -> OffsetCommitValue:
-    reader = ByteReader(data, 2)
+_Commit = tuple[int, int | None, str, str | None]
+"""Offset, leader epoch, metadata, topic id."""
+
+
+def _offset_commit(reader: ByteReader, version: int) -> _Commit:
     offset = reader.i64()
     epoch = _known(reader.i32()) if version >= 3 else None
     metadata = reader.compact_string() if version >= 4 else reader.string()
-    committed_ms = reader.i64()
-    expire_ms = _known(reader.i64()) if version == 1 else None
-    tagged_id = _tagged_id(data[reader.pos :]) if version >= 4 else None
-    return OffsetCommitValue(offset, epoch, metadata, committed_ms, expire_ms, tagged_id)
+    reader.take(2 * _TIME_BYTES if version == 1 else _TIME_BYTES)
+    return offset, epoch, metadata, _tagged_id(reader.data[reader.pos :]) if version >= 4 else None
+
+
+def _commit_event(at: int, time: int, topic: str, partition: int, commit: _Commit | None) -> CommitWritten:
+    offset, epoch, metadata, tagged_id = commit or (None, None, "", None)
+    plain = TransactionEnd.PLAIN
+    return CommitWritten(at, time, topic, partition, offset, metadata, tagged_id, None, plain, epoch)
 
 
 @lru_cache(maxsize=8192)
@@ -204,8 +189,7 @@ def _tagged_id(tags: bytes) -> str | None:
     return None if raw_id is None else topic_id(raw_id)
 
 
-def _group_metadata(data: bytes, version: int) -> GroupMetadataValue:
-    reader = ByteReader(data, 2)
+def _group_metadata(reader: ByteReader, version: int) -> GroupMetadata:
     flexible = version >= 4
     string = reader.compact_string if flexible else reader.string
     nullable_string = reader.nullable_compact_string if flexible else reader.nullable_string
@@ -226,7 +210,7 @@ def _group_metadata(data: bytes, version: int) -> GroupMetadataValue:
             reader.tags()
         return result
 
-    group = GroupMetadataValue(
+    group = GroupMetadata(
         string(),
         reader.i32(),
         nullable_string(),
@@ -239,129 +223,86 @@ def _group_metadata(data: bytes, version: int) -> GroupMetadataValue:
     return group
 
 
-def _consumer_group_metadata(data: bytes, version: int) -> ConsumerGroupMetadataValue:
-    reader = ByteReader(data, 2)
-    return ConsumerGroupMetadataValue(reader.i32(), _tagged_i64(reader))
+def _group_event(at: int, time: int, group: GroupMetadata | None) -> GroupMetadata | GroupDeleted:
+    return GroupDeleted(at, time, RebalanceProtocol.CLASSIC) if group is None else group
 
 
-def _tagged_i64(reader: ByteReader) -> int | None:
-    """The int64 of tag 0; None if absent, which is also how Kafka writes its default, 0."""
-    raw = reader.tags().get(0)
-    return None if raw is None else ByteReader(raw).i64() or None
+def _epoch(reader: ByteReader, _: int) -> tuple[int, int | None]:
+    """(group epoch, hash of the topics' metadata). Without tag 0, or with Kafka's default 0 in it, there is no hash."""
+    epoch, raw_hash = reader.i32(), reader.tags().get(0)
+    return epoch, None if raw_hash is None else ByteReader(raw_hash).i64() or None
 
 
-def _partition_metadata(data: bytes, version: int) -> ConsumerGroupPartitionMetadataValue:
-    reader = ByteReader(data, 2)
-
-    def racks() -> PartitionRacks:
-        partition = PartitionRacks(reader.i32(), reader.compact_array(reader.compact_string))
-        reader.tags()
-        return partition
-
-    def topic() -> TopicMetadata:
-        metadata = TopicMetadata(reader.topic_id(), reader.compact_string(), reader.i32(), reader.compact_array(racks))
-        reader.tags()
-        return metadata
-
-    topics = reader.compact_array(topic)
-    reader.tags()
-    return ConsumerGroupPartitionMetadataValue(topics)
+def _epoch_event(at: int, time: int, epoch: tuple[int, int | None] | None) -> EpochWritten | GroupDeleted:
+    return GroupDeleted(at, time, RebalanceProtocol.CONSUMER) if epoch is None else EpochWritten(at, time, *epoch)
 
 
-def _consumer_group_member(data: bytes, version: int) -> ConsumerGroupMemberValue:
-    reader = ByteReader(data, 2)
-    return ConsumerGroupMemberValue(
-        reader.nullable_compact_string(),
-        reader.nullable_compact_string(),
-        reader.compact_string(),
-        reader.compact_string(),
-        reader.compact_array(reader.compact_string),
-        reader.nullable_compact_string(),
-        _known(reader.i32()),
-        reader.nullable_compact_string(),
-        _classic_metadata(reader.tags().get(0)),
+def _member(reader: ByteReader, _: int) -> MemberDetails:
+    instance_id, _rack = reader.nullable_compact_string(), reader.nullable_compact_string()
+    client_id, host = reader.compact_string(), reader.compact_string().removeprefix("/")
+    topics, pattern = reader.compact_array(reader.compact_string), reader.nullable_compact_string()
+    rebalance_timeout_ms, _assignor = _known(reader.i32()), reader.nullable_compact_string()
+    session_ms = _classic_session_ms(reader.tags().get(0))
+    return MemberDetails(
+        instance_id, client_id, host, frozenset(topics), pattern or None, rebalance_timeout_ms, session_ms
     )
 
 
-def _classic_metadata(raw: bytes | None) -> ClassicMemberMetadata | None:
-    if raw is None:
-        return None
-    reader = ByteReader(raw)
+def _classic_session_ms(raw: bytes | None) -> int | None:
+    reader = ByteReader(raw or b"\0")
     # A nullable struct in a tag starts with a varint, 0 for null; brokers also write the null.
-    if reader.uvarint() == 0:
-        return None
+    return reader.i32() if reader.uvarint() else None
 
-    def protocol() -> ClassicProtocol:
-        result = ClassicProtocol(reader.compact_string(), reader.compact_bytes())
+
+def _target_epoch(reader: ByteReader, _: int) -> int:
+    epoch = reader.i32()
+    reader.tags()
+    return epoch
+
+
+def _partitions(reader: ByteReader) -> Partitions:
+    def topic() -> list[TopicPartition]:
+        name, numbers = reader.topic_id() or "", reader.compact_i32_array()
         reader.tags()
-        return result
+        return [TopicPartition(name, number) for number in numbers]
 
-    classic = ClassicMemberMetadata(reader.i32(), reader.compact_array(protocol))
+    return frozenset(tp for topic in reader.compact_array(topic) for tp in topic)
+
+
+def _target(reader: ByteReader, _: int) -> Partitions:
+    partitions = _partitions(reader)
     reader.tags()
-    return classic
+    return partitions
 
 
-def _target_metadata(data: bytes, version: int) -> TargetAssignmentMetadataValue:
-    reader = ByteReader(data, 2)
-    return TargetAssignmentMetadataValue(reader.i32(), _tagged_i64(reader))
-
-
-def _assigned_partitions(reader: ByteReader) -> tuple[AssignedPartitions, ...]:
-    def topic() -> AssignedPartitions:
-        name = reader.topic_id()
-        partitions = reader.compact_i32_array()
-        raw = reader.tags().get(0)
-        epochs = None if raw is None else ByteReader(raw).nullable_compact_i32_array()
-        return AssignedPartitions(name, partitions, epochs or None)
-
-    return reader.compact_array(topic)
-
-
-def _target_member(data: bytes, version: int) -> TargetAssignmentMemberValue:
-    reader = ByteReader(data, 2)
-    partitions = _assigned_partitions(reader)
-    reader.tags()
-    return TargetAssignmentMemberValue(partitions)
-
-
-def _current_assignment(data: bytes, version: int) -> CurrentMemberAssignmentValue:
-    reader = ByteReader(data, 2)
-    assignment = CurrentMemberAssignmentValue(
-        reader.i32(),
-        _known(reader.i32()),
-        MemberState(reader.i8()),
-        _assigned_partitions(reader),
-        _assigned_partitions(reader),
-    )
+def _assignment(reader: ByteReader, _: int) -> MemberAssignment:
+    epoch, _previous_epoch, state = reader.i32(), reader.i32(), reader.i8()
+    assignment = MemberAssignment(epoch, state == _STABLE, _partitions(reader), _partitions(reader))
     reader.tags()
     return assignment
 
 
-def _regular_expression(data: bytes, version: int) -> RegularExpressionValue:
-    reader = ByteReader(data, 2)
-    resolved = RegularExpressionValue(reader.compact_array(reader.compact_string), reader.i64(), reader.i64())
+def _matched_topics(reader: ByteReader, _: int) -> frozenset[str]:
+    topics = frozenset(reader.compact_array(reader.compact_string))
+    reader.take(16)  # the version of the metadata, and a time
     reader.tags()
-    return resolved
+    return topics
 
+
+_STABLE = 0
+"""org.apache.kafka.coordinator.group.modern.MemberState; any other still revokes or waits for partitions."""
 
 _LAYOUTS: dict[int, _Layout] = {
     layout.record_type.value: layout
     for layout in (
-        _Layout(RecordType.LEGACY_OFFSET_COMMIT, OffsetCommit, _topic_partition, 0, _offset_commit),
-        _Layout(RecordType.OFFSET_COMMIT, OffsetCommit, _topic_partition, 4, _offset_commit),
-        _Layout(RecordType.GROUP_METADATA, GroupMetadata, _nothing, 4, _group_metadata),
-        _Layout(RecordType.CONSUMER_GROUP_METADATA, ConsumerGroupMetadata, _nothing, 0, _consumer_group_metadata),
-        _Layout(
-            RecordType.CONSUMER_GROUP_PARTITION_METADATA,
-            ConsumerGroupPartitionMetadata,
-            _nothing,
-            0,
-            _partition_metadata,
-        ),
-        _Layout(RecordType.CONSUMER_GROUP_MEMBER, ConsumerGroupMember, _text, 0, _consumer_group_member),
-        _Layout(RecordType.TARGET_ASSIGNMENT_METADATA, TargetAssignmentMetadata, _nothing, 0, _target_metadata),
-        _Layout(RecordType.TARGET_ASSIGNMENT_MEMBER, TargetAssignmentMember, _text, 0, _target_member),
-        _Layout(RecordType.CURRENT_MEMBER_ASSIGNMENT, CurrentMemberAssignment, _text, 0, _current_assignment),
-        _Layout(RecordType.REGULAR_EXPRESSION, RegularExpression, _text, 0, _regular_expression),
+        _Layout(RecordType.LEGACY_OFFSET_COMMIT, _commit_event, _topic_partition, 0, _offset_commit),
+        _Layout(RecordType.OFFSET_COMMIT, _commit_event, _topic_partition, 4, _offset_commit),
+        _Layout(RecordType.GROUP_METADATA, _group_event, _nothing, 4, _group_metadata),
+        _Layout(RecordType.CONSUMER_GROUP_METADATA, _epoch_event, _nothing, 0, _epoch),
+        _Layout(RecordType.CONSUMER_GROUP_MEMBER, MemberWritten, _text, 0, _member),
+        _Layout(RecordType.TARGET_ASSIGNMENT_METADATA, TargetEpochWritten, _nothing, 0, _target_epoch),
+        _Layout(RecordType.TARGET_ASSIGNMENT_MEMBER, TargetWritten, _text, 0, _target),
+        _Layout(RecordType.CURRENT_MEMBER_ASSIGNMENT, MemberAssignmentWritten, _text, 0, _assignment),
+        _Layout(RecordType.REGULAR_EXPRESSION, PatternResolved, _text, 0, _matched_topics),
     )
 }

@@ -1,4 +1,4 @@
-"""Convert raw records of a group's log to the events of a history. Pure; undecodable records become Unreadable.
+"""The events of a group's raw records, for its history. Pure; undecodable records become Unreadable.
 
 Transactional commits get their transaction's outcome from the markers among the entries. The topic is read
 uncommitted, so a hanging transaction hides nothing.
@@ -6,7 +6,9 @@ uncommitted, so a hanging transaction hides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+
+from msgspec.structs import replace
 
 from kgroup.cluster.byte_reader import MalformedRecord
 from kgroup.cluster.consumer_protocol import decode_assignment, decode_subscription
@@ -15,20 +17,13 @@ from kgroup.cluster.offsets_topic.decode import decode, usual_commit
 from kgroup.cluster.offsets_topic.record_batches import Marker, RawRecord
 from kgroup.model.group_log import (
     CommitWritten,
-    EpochWritten,
     Event,
     ForeignGroupWritten,
     GenerationMember,
     GenerationWritten,
-    GroupDeleted,
     MemberAssignment,
     MemberAssignmentWritten,
-    MemberDetails,
-    MemberWritten,
     Partitions,
-    PatternResolved,
-    RebalanceProtocol,
-    TargetEpochWritten,
     TargetWritten,
     TransactionEnd,
     Unreadable,
@@ -94,65 +89,27 @@ def event_of(
     if (foreign := _FOREIGN.get(_type_of(raw.key))) is not None:
         return ForeignGroupWritten(at, time, foreign, raw.value is not None)
     try:
-        record = decode(raw.key, raw.value)
+        event = decode(raw.key, raw.value, at, time)
     except MalformedRecord as error:
         return Unreadable(at, time, error.message, _type_of(raw.key))
-    match record:
-        case None:
-            return None
-        case records.OffsetCommit(topic=topic, partition=partition, value=commit):
-            if commit is None:
-                return CommitWritten(
-                    at, time, topic, partition, None, "", None, raw.producer_id, ending, ended_ms=ended_ms
-                )
-            return CommitWritten(
-                at,
-                time,
-                topic,
-                partition,
-                commit.offset,
-                commit.metadata,
-                commit.topic_id,
-                raw.producer_id,
-                ending,
-                commit.leader_epoch,
-                ended_ms,
-            )
-        case records.GroupMetadata(value=None):
-            return GroupDeleted(at, time, RebalanceProtocol.CLASSIC)
-        case records.GroupMetadata(value=records.GroupMetadataValue() as group):
-            return _generation(at, time, group)
-        case records.UnknownVersion(record_type=kind, version=version):
-            why = f"a record of type {kind.value} has version {version}, newer than this program"
-            return Unreadable(at, time, why, kind.value)
-    return _of_consumers(at, time, record, topics)
+    match event:
+        case CommitWritten():
+            return replace(event, producer_id=raw.producer_id, ending=ending, ended_ms=ended_ms)
+        case records.GroupMetadata():
+            return _generation(at, time, event)
+        case TargetWritten(partitions=frozenset() as partitions):
+            return replace(event, partitions=_with_topic_names(partitions, topics))
+        case MemberAssignmentWritten(holding=MemberAssignment(partitions=partitions, pending=pending) as holding):
+            names = _with_topic_names(partitions, topics), _with_topic_names(pending, topics)
+            return replace(event, holding=replace(holding, partitions=names[0], pending=names[1]))
+    return event
 
 
 def _type_of(key: bytes) -> int | None:
     return int.from_bytes(key[:2], signed=True) if len(key) >= 2 else None
 
 
-def _of_consumers(at: int, time: int, record: records.Record, topics: Mapping[str, str]) -> Event | None:
-    match record:
-        case records.ConsumerGroupMetadata(value=None):
-            return GroupDeleted(at, time, RebalanceProtocol.CONSUMER)
-        case records.ConsumerGroupMetadata(value=records.ConsumerGroupMetadataValue() as epoch):
-            return EpochWritten(at, time, epoch.epoch, epoch.metadata_hash)
-        case records.ConsumerGroupMember(member_id=member, value=description):
-            return MemberWritten(at, time, member, None if description is None else _details(description))
-        case records.TargetAssignmentMetadata(value=target):
-            return TargetEpochWritten(at, time, None if target is None else target.epoch)
-        case records.TargetAssignmentMember(member_id=member, value=assignment):
-            partitions = None if assignment is None else _with_topic_names(assignment.partitions, topics)
-            return TargetWritten(at, time, member, partitions)
-        case records.CurrentMemberAssignment(member_id=member, value=current):
-            return MemberAssignmentWritten(at, time, member, None if current is None else _assignment(current, topics))
-        case records.RegularExpression(pattern=pattern, value=resolved):
-            return PatternResolved(at, time, pattern, None if resolved is None else frozenset(resolved.topics))
-    return None
-
-
-def _generation(log_offset: int, at_ms: int, group: records.GroupMetadataValue) -> GenerationWritten:
+def _generation(log_offset: int, at_ms: int, group: records.GroupMetadata) -> GenerationWritten:
     return GenerationWritten(
         log_offset,
         at_ms,
@@ -182,31 +139,6 @@ def _member(member: records.ClassicMember, protocol_type: str) -> GenerationMemb
     )
 
 
-def _details(description: records.ConsumerGroupMemberValue) -> MemberDetails:
-    return MemberDetails(
-        description.instance_id,
-        description.client_id,
-        description.client_host.removeprefix("/"),
-        frozenset(description.topics),
-        description.topic_regex or None,
-        description.rebalance_timeout_ms,
-        None if description.classic is None else description.classic.session_timeout_ms,
-    )
-
-
-def _assignment(current: records.CurrentMemberAssignmentValue, topics: Mapping[str, str]) -> MemberAssignment:
-    return MemberAssignment(
-        current.member_epoch,
-        current.state is records.MemberState.STABLE,
-        _with_topic_names(current.assigned, topics),
-        _with_topic_names(current.pending_revocation, topics),
-    )
-
-
-def _with_topic_names(assigned: Sequence[records.AssignedPartitions], topics: Mapping[str, str]) -> Partitions:
+def _with_topic_names(partitions: Partitions, topics: Mapping[str, str]) -> Partitions:
     """Partitions by topic name; by topic id if the cluster does not know the topic (any more)."""
-    return frozenset(
-        TopicPartition(topics.get(topic.topic_id, topic.topic_id) if topic.topic_id is not None else "", partition)
-        for topic in assigned
-        for partition in topic.partitions
-    )
+    return frozenset(TopicPartition(topics.get(topic, topic), partition) for topic, partition in partitions)

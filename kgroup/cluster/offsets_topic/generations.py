@@ -99,9 +99,9 @@ class _Newest(Visitor):
         self.complete, self._known = True, None
         match decode_or_none(entry[0]):
             # A tombstone: the group was deleted or became a consumer group.
-            case GroupMetadata(value=value) if value is not None:
-                timeouts = {member.member_id: member.session_timeout_ms for member in value.members}
-                self._newest = Generation(value.generation, value.leader, timeouts)
+            case GroupMetadata(generation=number, leader=leader, members=members):
+                timeouts = {member.member_id: member.session_timeout_ms for member in members}
+                self._newest = Generation(number, leader, timeouts)
 
     def reached(self, scan: PartitionScan) -> None:
         self.complete = self.complete or (self._known is not None and scan.start <= self._known.end)

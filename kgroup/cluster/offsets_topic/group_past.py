@@ -17,18 +17,19 @@ from kgroup.cluster.coordinator.offset_fetch import CommittedOffsets
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.offsets_topic.decode import usual_commit
 from kgroup.cluster.offsets_topic.events import ending_of
-from kgroup.cluster.offsets_topic.records import (
-    ClassicMember,
-    ConsumerGroupMetadata,
-    GroupMetadata,
-    GroupMetadataValue,
-    OffsetCommit,
-    RecordType,
-)
+from kgroup.cluster.offsets_topic.records import ClassicMember, GroupMetadata, RecordType
 from kgroup.cluster.offsets_topic.scan import Entry, PartitionScan, Visitor, decode_or_none, scan_groups, why_incomplete
 from kgroup.cluster.topics import TopicLayout
 from kgroup.model.commit import Commit
-from kgroup.model.group_log import CommitWritten, Event, TransactionEnd, Unreadable
+from kgroup.model.group_log import (
+    CommitWritten,
+    EpochWritten,
+    Event,
+    GroupDeleted,
+    RebalanceProtocol,
+    TransactionEnd,
+    Unreadable,
+)
 from kgroup.model.groups import Group
 from kgroup.model.migration_facts import GroupPast, PastMember
 from kgroup.model.topic_partition import TopicPartition, shared_tp
@@ -118,7 +119,7 @@ class PastVisitor(Visitor):
         self._hidden: set[TopicPartition] = set()
         self._pending: set[TopicPartition] = set()
         self._group_known = not query.had_members
-        self._last: GroupMetadataValue | None = None
+        self._last: GroupMetadata | None = None
         self._no_group_record = True
         self._emptied_at_ms: int | None = None
         self._unreadable = False
@@ -155,22 +156,21 @@ class PastVisitor(Visitor):
             self._add_commit(shared_tp(topic, partition), offset, record.timestamp_ms, topic_id, ending)
             return
         match decode_or_none(record):
-            case OffsetCommit(topic=topic, partition=partition, value=commit):
-                self._add_commit(
-                    shared_tp(topic, partition),
-                    commit.offset if commit else None,
-                    record.timestamp_ms,
-                    commit.topic_id if commit else None,
-                    ending,
-                )
-            case GroupMetadata(value=group):
+            case CommitWritten() as commit:
+                tp = shared_tp(commit.topic, commit.partition)
+                self._add_commit(tp, commit.offset, record.timestamp_ms, commit.topic_id, ending)
+            case GroupMetadata() as group:
                 self._classic(group, record.timestamp_ms)
-            case ConsumerGroupMetadata(value=epoch):
+            case GroupDeleted(protocol=RebalanceProtocol.CLASSIC):
+                # Older records belong to an earlier group.
+                self._group_known = True
+            case EpochWritten():
                 # From here on the group uses the consumer protocol; older records belong to an earlier group. Each
                 # member that joins or leaves raises the epoch: for an Empty group, this is when the last one left.
-                if epoch is not None:
-                    self._emptied(record.timestamp_ms)
-                    self._group_known = True
+                self._emptied(record.timestamp_ms)
+                self._group_known = True
+            case GroupDeleted():
+                pass
             case _:
                 self._unreadable = self._unreadable or ending is not TransactionEnd.OPEN
 
@@ -203,13 +203,10 @@ class PastVisitor(Visitor):
             # (If the group has members, one of them may have committed since the broker's answer.)
             self._hidden.add(tp)
 
-    def _classic(self, group: GroupMetadataValue | None, at_ms: int) -> None:
+    def _classic(self, group: GroupMetadata, at_ms: int) -> None:
         if self._group_known:
             return
-        if group is None:
-            # The group was deleted here, or changed its protocol; older records belong to an earlier group.
-            self._group_known = True
-        elif group.members:
+        if group.members:
             self._no_group_record = False
             self._last = group
             self._group_known = True
@@ -223,7 +220,7 @@ class PastVisitor(Visitor):
             self._emptied_at_ms = at_ms
 
 
-def _members(group: GroupMetadataValue) -> tuple[PastMember, ...]:
+def _members(group: GroupMetadata) -> tuple[PastMember, ...]:
     return tuple(_member(member, group.protocol_type) for member in group.members)
 
 

@@ -34,9 +34,9 @@ from kgroup.cluster.offsets_topic.record_batches import (
     key_head,
     records_in_range,
 )
-from kgroup.cluster.offsets_topic.records import Record, RecordType
+from kgroup.cluster.offsets_topic.records import GroupMetadata, RecordType
 from kgroup.cluster.topics import TopicLayout, log_ranges
-from kgroup.model.group_log import CommitWritten, ScannedRange
+from kgroup.model.group_log import CommitWritten, Event, ScannedRange
 from kgroup.model.groups import LogRange
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, Unreachable
@@ -104,10 +104,10 @@ class Visitor:
         """Note that the partition has been read down to ``scan.start``."""
 
 
-def decode_or_none(raw: RawRecord) -> Record | None:
-    """The decoded record; None if it is malformed, or of a type that ``decode`` skips."""
+def decode_or_none(raw: RawRecord) -> Event | GroupMetadata | None:
+    """As ``decode``; None also if the record is malformed."""
     try:
-        return decode(raw.key, raw.value)
+        return decode(raw.key, raw.value, raw.offset, raw.timestamp_ms)
     except MalformedRecord:
         return None
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from kgroup.cluster.offsets_topic.decode import key_prefix
 from kgroup.cluster.offsets_topic.events import TYPES, event_of, topic_ids
 from kgroup.cluster.offsets_topic.record_batches import Marker, RawRecord
-from kgroup.cluster.offsets_topic.records import RecordType
 from kgroup.groups.history.summary import HistoryQuery, group_history
 from kgroup.model.group_log import (
     CommitWritten,
@@ -79,7 +78,6 @@ def test_kafkas_own_bytes(line: dict[str, Any]) -> None:
 
 def test_every_type_that_is_asked_for_makes_an_event() -> None:
     assert {kind.value for kind in TYPES} == EVENTS.keys()
-    assert RecordType.CONSUMER_GROUP_PARTITION_METADATA not in TYPES
 
 
 def test_topics_go_by_their_name_where_the_cluster_knows_it() -> None:

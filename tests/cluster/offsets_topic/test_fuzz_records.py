@@ -14,7 +14,7 @@ from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 from kgroup.cluster.byte_reader import MalformedRecord
 from kgroup.cluster.consumer_protocol import decode_assignment, decode_subscription
 from kgroup.cluster.offsets_topic.commit_runs import CommitRun
-from kgroup.cluster.offsets_topic.decode import decode, group_of, key_prefix, usual_commit
+from kgroup.cluster.offsets_topic.decode import decode, key_prefix, usual_commit
 from kgroup.cluster.offsets_topic.events import ending_of, event_of
 from kgroup.cluster.offsets_topic.record_batches import (
     BatchMatches,
@@ -26,7 +26,6 @@ from kgroup.cluster.offsets_topic.record_batches import (
     key_head,
     records_in_range,
 )
-from kgroup.cluster.offsets_topic.records import OffsetCommit
 from kgroup.model.group_log import CommitWritten, Event, TransactionEnd
 from kgroup.model.groups import LogRange
 from kgroup.support.errors import KgroupError
@@ -375,20 +374,16 @@ def test_any_record(examples: int) -> None:
         raw = RawRecord(1, 2, key, value, None)
         event = event_of(raw, TransactionEnd.PLAIN, {})
         try:
-            record = decode(key, value)
-            if record is not None:
-                assert group_of(key) == record.group
+            record = decode(key, value, raw.offset, raw.timestamp_ms)
         except MalformedRecord:
             record = None
         usual = None if value is None else usual_commit(key, value)
         if usual is not None:
             # The quick way says what the thorough one says.
-            assert isinstance(record, OffsetCommit)
-            said = record.value
-            assert said is not None
-            place = (record.topic, record.partition)
-            assert usual == (*place, said.offset, said.leader_epoch, said.metadata, said.topic_id)
+            assert record == event
             assert isinstance(event, CommitWritten)
+            place = (event.topic, event.partition, event.offset)
+            assert usual == (*place, event.leader_epoch, event.metadata, event.topic_id)
 
     fuzz(examples, records(), check)
 
