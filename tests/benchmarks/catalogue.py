@@ -30,9 +30,7 @@ BENCHMARKS = (
     "sandbox_up",
     "decode",
     "decode_records",
-    "catchup_read",
     "catchup_files",
-    "catchup_arrow",
     "catchup_topic",
     "catchup_handlers",
     "catchup_release",
@@ -40,8 +38,8 @@ BENCHMARKS = (
     "catchup_fleet",
     "catchup_whole",
 )
-WITH_FETCHED_PEER = frozenset({"catchup_read", "catchup_files", "catchup_arrow", "catchup_handlers"})
-"""These compare with programs that no test needs otherwise: kcat, Spark's Kafka connector, parallel-consumer."""
+WITH_FETCHED_PEER = frozenset({"catchup_files", "catchup_handlers"})
+"""These compare with programs that no test needs otherwise: Spark's Kafka connector, parallel-consumer."""
 
 RESULTS = Path(__file__).with_name("results.json")
 """What docs/benchmarks.md is made from."""

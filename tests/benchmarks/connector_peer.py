@@ -1,6 +1,7 @@
 """Spark's own Kafka connector, for the benchmarks: it runs in an environment of its own, without kgroup.
 
-A line of stdin is a job, a line of stdout is how many seconds it took. The first line says that it is ready.
+A line of stdin is a job: a topic is written as Parquet. A line of stdout is how many seconds it took; the first one
+says that it is ready.
 """
 
 from __future__ import annotations
@@ -23,19 +24,12 @@ def main() -> None:
     spark = builder.config("spark.driver.memory", "2g").getOrCreate()
     print("ready", flush=True)
     for line in sys.stdin:
-        kind, topic, ends, *more = line.rstrip("\n").split("\t")
+        topic, ends, directory, codec = line.rstrip("\n").split("\t")
         began = time.perf_counter()
         rows = read(spark, bootstrap, topic, json.loads(ends))
-        if kind == "count":
-            rows.write.format("noop").mode("overwrite").save()
-        elif kind == "count-sql":
-            rows.count()
-        else:
-            directory, codec = more
-            rows.write.option("compression", codec).parquet(directory)
+        rows.write.option("compression", codec).parquet(directory)
         took = time.perf_counter() - began
-        if kind == "parquet":
-            shutil.rmtree(more[0])
+        shutil.rmtree(directory)
         print(took, flush=True)
     spark.stop()
 
