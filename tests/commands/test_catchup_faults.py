@@ -43,7 +43,7 @@ def test_what_is_deleted_while_it_runs_is_reported_lost_exactly(
     world.produce(topic, 400)
     world.produce(topic, 100, 1)
     world.commit(group, {(topic, 0): 0, (topic, 1): 10})
-    start = ("start", group, "--to-topic", copy, "--master", "local[1]", "--rate", "60/s", "--report", str(report))
+    start = ("start", group, "--to-topic", copy, "--master", "local[1]", "--rate", "40/s", "--report", str(report))
     with replaying(world, copy, *start, "--execute", "-o", "json") as process:
         with frozen(process):  # else a broker that takes its time does it too late
             world.delete_records(topic, 1, 60)
@@ -155,7 +155,7 @@ def test_a_disk_that_is_full_ends_the_task_and_resume_ends_the_rest(
     limit = 'ulimit -f 400; exec "$@"'  # blocks of 512
     limited = ("/bin/sh", "-c", limit, "sh", sys.executable, "-m", "kgroup", *words)
 
-    full = subprocess.run(limited, capture_output=True, text=True, timeout=90, check=False, stdin=subprocess.DEVNULL)
+    full = subprocess.run(limited, capture_output=True, text=True, timeout=240, check=False, stdin=subprocess.DEVNULL)
     left = [path.name for path in out.rglob("*.part")]
     of_small = lines_of(out)
     done = kgroup.process("catchup", "resume", group, *LOCAL, "--execute")
@@ -218,7 +218,7 @@ def test_a_topic_that_is_made_anew_during_the_replay_is_never_proved(
     world.produce(topic, 400)
     world.produce(topic, 100, 1)
     world.commit(group, {(topic, 0): 0, (topic, 1): 0})
-    start = ("start", group, "--to-topic", copy, "--master", "local[1]", "--rate", "100/s", "--execute")
+    start = ("start", group, "--to-topic", copy, "--master", "local[1]", "--rate", "50/s", "--execute")
     with replaying(world, copy, *start) as process:
         plan = plan_said(process)
         world.delete_topic(topic)
@@ -226,7 +226,7 @@ def test_a_topic_that_is_made_anew_during_the_replay_is_never_proved(
         with KafkaWorld(world.bootstrap) as anew:
             anew.produce(topic, 400)
             anew.produce(topic, 100, 1)
-        code = process.process.wait(90)
+        code = process.process.wait(240)
 
     assert code == 6, process.lines
     wait_for(lambda: any("[topic-recreated]" in line for line in process.lines) or None, "why")

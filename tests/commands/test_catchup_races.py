@@ -299,7 +299,7 @@ def test_what_fails_after_the_plan_is_written_names_how_to_continue_and_how_to_c
     before = world.exact(crashed.group)
     proxied.proxy.expect(Fault(api_key, Loss.REQUEST, always=True, having=having))
 
-    failed = kgroup("catchup", "start", crashed.group, *RELEASE, "--timeout", "2s", exit_code=3)
+    failed = kgroup("catchup", "start", crashed.group, *RELEASE, "--timeout", "4s", exit_code=3)
 
     proxied.proxy.reset()
     (plan,) = re.findall(r"PLANNED +(cu-\w{4})", failed.stderr)

@@ -39,7 +39,7 @@ from tests.helpers.waiting import wait_for
 Name = Callable[[str], str]
 
 PARTITIONS, RECORDS = 4, 400
-SLOWLY = ("--master", "local[1]", "--rate", "150/s")
+SLOWLY = ("--master", "local[1]", "--rate", "100/s")
 """One partition after the other, each in a transaction of its own."""
 
 
@@ -322,7 +322,7 @@ def test_dead_letters_that_are_gone_are_not_proved(own: KafkaWorld, name: Name, 
     with running(*words) as process:
         wait_for(lambda: own.end(dead) > 0, "the dead letter", 60)
         own.delete_topic(dead)
-        result = process.ends(8)
+        result = process.ends(8, within_s=180)
 
     assert f"missing dead letters: 1 of 1 ({dead} was deleted)" in result.stderr
     assert "VERIFIED " not in result.stderr.replace("NOT VERIFIED", "")

@@ -495,7 +495,7 @@ def test_fault_in_the_second_round(
     """By then no such request arrives: what the first round of 100 groups did is named, and can be taken back."""
     groups = sorted(made(world, name(f"svc-{number}"), shop.topic).group for number in range(101))
     fault = broker.proxy.expect(Fault(at_fault, Loss.REQUEST, skip=skip, always=True))
-    result = CommandLine()("migrate", *groups, *SETTING, "--execute", "--timeout", "5s", "-o", "json", exit_code=7)
+    result = CommandLine()("migrate", *groups, *SETTING, "--execute", "--timeout", "15s", "-o", "json", exit_code=7)
     assert fault.met.is_set()
     broker.proxy.reset()
     converting = at_fault == CONSUMER_GROUP_HEARTBEAT

@@ -22,7 +22,7 @@ class Running:
     lines: list[str] = field(default_factory=list)
     listener: threading.Thread = field(default_factory=threading.Thread)
 
-    def says(self, text: str, within_s: float = 30.0) -> str:
+    def says(self, text: str, within_s: float = 60.0) -> str:
         """Wait for a line with this text."""
         return wait_for(lambda: next((line for line in self.lines if text in line), None), f"{text!r} said", within_s)
 

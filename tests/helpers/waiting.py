@@ -12,7 +12,7 @@ T = TypeVar("T")
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.005, 0.05
 
 
-def wait_for(condition: Callable[[], T | None], what: str, within_s: float = 30.0) -> T:
+def wait_for(condition: Callable[[], T | None], what: str, within_s: float = 60.0) -> T:
     """The first true value of ``condition``; an AssertionError that says ``what`` when there is none in time."""
     deadline = time.monotonic() + within_s
     pause_s = _FIRST_PAUSE_S

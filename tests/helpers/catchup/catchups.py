@@ -139,7 +139,7 @@ def written(world: KafkaWorld, topic: str, partitions: int = 2) -> int:
         consumer.close()
 
 
-def plan_said(process: Running, within_s: float = 30.0) -> str:
+def plan_said(process: Running, within_s: float = 60.0) -> str:
     """The plan that a running ``start`` has made."""
     (found,) = re.findall(r"\bcu-[2-9a-z]{4}\b", process.says("PLANNED", within_s))
     return str(found)
