@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -25,7 +24,6 @@ from kgroup.model.group_log import (
     MemberAssignmentWritten,
     MemberDetails,
     MemberWritten,
-    PatternResolved,
     RebalanceProtocol,
     ScannedRange,
     TargetEpochWritten,
@@ -440,83 +438,11 @@ def test_what_stands_in_a_rows_way(event: Event, other: dict[str, Any], expected
 
 # Whatever a log holds
 
-_SMALL = st.integers(-3, 40)
-_NAMES = st.sampled_from(["", "a", "b"])
-_PLACES = st.frozensets(st.tuples(_NAMES, _SMALL), max_size=3)
-
-
-def _maybe(value: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    return st.one_of(st.none(), value)
-
-
-def _event(kind: Callable[..., Event], *values: st.SearchStrategy[Any]) -> st.SearchStrategy[Event]:
-    return st.builds(kind, _SMALL, _SMALL, *values)
-
-
-_DETAILS = st.builds(
-    MemberDetails, _maybe(_NAMES), _NAMES, _NAMES, st.frozensets(_NAMES), _maybe(_NAMES), _maybe(_SMALL), _maybe(_SMALL)
-)
-_MEMBERS = st.builds(
-    GenerationMember,
-    _NAMES,
-    _maybe(_NAMES),
-    _NAMES,
-    _NAMES,
-    _SMALL,
-    _maybe(_SMALL),
-    _maybe(st.frozensets(_NAMES)),
-    _maybe(_PLACES),
-)
-_COMMITS = _event(
-    CommitWritten,
-    _NAMES,
-    _SMALL,
-    _maybe(_SMALL),
-    _NAMES,
-    _maybe(_NAMES),
-    _maybe(_SMALL),
-    st.sampled_from(TransactionEnd),
-    _maybe(_SMALL),
-    _maybe(_SMALL),
-)
-_GENERATIONS = _event(
-    GenerationWritten,
-    _SMALL,
-    _NAMES,
-    _maybe(_NAMES),
-    _maybe(_NAMES),
-    _maybe(_SMALL),
-    st.lists(_MEMBERS, max_size=2).map(tuple),
-)
-_EVENTS = st.one_of(
-    _COMMITS,
-    _GENERATIONS,
-    _event(GroupDeleted, st.sampled_from(RebalanceProtocol)),
-    _event(EpochWritten, _SMALL, _maybe(_SMALL)),
-    _event(MemberWritten, _NAMES, _maybe(_DETAILS)),
-    _event(PatternResolved, _NAMES, _maybe(st.frozensets(_NAMES))),
-    _event(TargetEpochWritten, _maybe(_SMALL)),
-    _event(TargetWritten, _NAMES, _maybe(_PLACES)),
-    _event(
-        MemberAssignmentWritten, _NAMES, _maybe(st.builds(MemberAssignment, _SMALL, st.booleans(), _PLACES, _PLACES))
-    ),
-    _event(Unreadable, _NAMES, _maybe(_SMALL)),
-)
-_REACHES = st.builds(ScannedRange, _SMALL, _SMALL, _maybe(_SMALL), _maybe(_SMALL), st.booleans(), _maybe(_NAMES))
-
-
-@given(st.lists(_EVENTS, max_size=30), _REACHES, _maybe(_SMALL))
-def test_no_record_makes_it_raise(events: list[Event], reach: ScannedRange, at_ms: int | None) -> None:
-    found = state_at("svc", events, reach, at_ms)
-    if found is not None:
-        log_line(found, 10)
-        as_of_rows(found, {TopicPartition("a", 1): Commit(1, None, "")}, {}, {}, {"a": None})
-
 
 @st.composite
 def _histories(draw: st.DrawFn) -> list[CommitWritten]:
     """The commits of two partitions, in the order of their offsets and times."""
-    steps = draw(st.lists(st.tuples(st.integers(0, 1), _maybe(st.integers(0, 9))), min_size=1, max_size=20))
+    steps = draw(st.lists(st.tuples(st.integers(0, 1), st.none() | st.integers(0, 9)), min_size=1, max_size=20))
     return [commit(at, offset, partition) for at, (partition, offset) in enumerate(steps)]
 
 

@@ -6,13 +6,10 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from kgroup.cluster.offsets_topic.decode import key_prefix
 from kgroup.cluster.offsets_topic.events import TYPES, event_of, topic_ids
 from kgroup.cluster.offsets_topic.record_batches import Marker, RawRecord
-from kgroup.groups.history.summary import HistoryQuery, group_history
 from kgroup.model.group_log import (
     CommitWritten,
     EpochWritten,
@@ -23,13 +20,11 @@ from kgroup.model.group_log import (
     MemberWritten,
     PatternResolved,
     RebalanceProtocol,
-    ScannedRange,
     TargetEpochWritten,
     TargetWritten,
     TransactionEnd,
     Unreadable,
 )
-from kgroup.output.pages.history import records, screen
 from tests.helpers.for_each import for_each
 from tests.helpers.fuzzing import events_of
 from tests.helpers.places import DATA
@@ -159,32 +154,3 @@ def test_the_outcome_of_transactions() -> None:
         (5, TransactionEnd.OPEN),
         (7, TransactionEnd.OPEN),
     ]
-
-
-@st.composite
-def damaged(draw: st.DrawFn) -> RawRecord:
-    """One of Kafka's records, with some bytes of its value changed, cut off or put in; any time."""
-    line = draw(st.sampled_from(RECORDS))
-    value = draw(st.one_of(st.none(), st.just(line["value"])))
-    if value is not None:
-        out = bytearray(bytes.fromhex(value))
-        for _ in range(draw(st.integers(0, 3))):
-            place = draw(st.integers(0, len(out)))
-            out[place : place + draw(st.integers(0, 2))] = draw(st.binary(max_size=2))
-        value = bytes(out).hex()
-    return raw_of(
-        {**line, "value": value},
-        timestamp_ms=draw(st.integers(-(2**63), 2**63 - 1)),
-        producer_id=draw(st.sampled_from((None, 1, 2))),
-    )
-
-
-@settings(max_examples=150)
-@given(st.lists(st.one_of(damaged(), st.builds(Marker, st.just(0), st.integers(1, 2), st.booleans())), max_size=12))
-def test_no_bytes_make_a_history_raise(entries: list[RawRecord | Marker]) -> None:
-    events = events_of(entries)
-    found = group_history("g", events, ScannedRange(0, 99, None, 0, True), HistoryQuery(0, 2**62, 2**62, commits=True))
-
-    assert json.dumps(found.document())
-    assert screen([found], verbose=True).blocks
-    assert list(records([found]).rows) is not None

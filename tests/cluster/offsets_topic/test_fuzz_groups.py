@@ -1,7 +1,7 @@
 """No record makes what is concluded from it raise or loop, and no name reaches the terminal as it is.
 
 Events out of broken records, and events of any order with nasty names in them, go the whole way: history, evidence of
-lag, verdict, doctor, simulation, and the pages, documents and rows that are made of them.
+lag, verdict, doctor, simulation, states of a moment, and the pages, documents and rows that are made of them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec.structs
+import pytest
 from hypothesis import strategies as st
 
 from kgroup.cluster.offsets_topic.record_batches import Marker, RawRecord
@@ -22,12 +23,16 @@ from kgroup.groups.assignors.model import AssignorTopic, Subscriber
 from kgroup.groups.doctor.diagnose import diagnose_group
 from kgroup.groups.doctor.from_log import from_log as doctors_view
 from kgroup.groups.doctor.snapshot import TopicDetails
-from kgroup.groups.history.summary import HistoryQuery, group_history
+from kgroup.groups.history.model import StepKind
+from kgroup.groups.history.summary import GroupHistory, HistoryQuery, group_history
 from kgroup.groups.lag.from_log import from_log
 from kgroup.groups.simulation.model import GroupChange, RestartStrategy, SimulatedGroup, SimulationTiming
 from kgroup.groups.simulation.run import simulate
 from kgroup.groups.simulation.subject import subject_of
+from kgroup.groups.state_from_log import log_line, state_at
+from kgroup.groups.undo_plan import as_of_rows
 from kgroup.groups.verdict.group import group_verdict
+from kgroup.model.commit import Commit
 from kgroup.model.group_log import CommitWritten, Event, GenerationWritten, MemberAssignmentWritten, ScannedRange
 from kgroup.model.groups import Group, Member, TopicPartitions
 from kgroup.model.outcome import Outcome
@@ -37,11 +42,11 @@ from kgroup.output.pages import history as history_screen
 from kgroup.output.terminal.draw import draw
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import Refused, UsageError
-from kgroup.support.json_line import plain
-from tests.groups.history.test_anything import EVENT, logged
+from kgroup.support.json_line import one_line_json, plain
+from tests.helpers.cases.any_events import EVENT, logged
 from tests.helpers.cases.doctor import HEALTHY
 from tests.helpers.cases.lag import NOW, Part, evidence, group
-from tests.helpers.fuzzing import NASTY, QUICK_AND_LONG, events_of, fuzz, records, renamed
+from tests.helpers.fuzzing import LONG, NASTY, QUICK_AND_LONG, events_of, fuzz, records, renamed
 from tests.helpers.json_documents import documents
 
 CLUSTER = ClusterRef("id", "b1:9092", "prod")
@@ -97,18 +102,46 @@ def reach_of(events: Sequence[Event], whole_from: int | None) -> ScannedRange:
     return ScannedRange(0, len(events) + 200, oldest, whole_from, whole_from == 0)
 
 
-@QUICK_AND_LONG
+@pytest.mark.parametrize("examples", [150, pytest.param(LONG, marks=pytest.mark.soak)])
 def test_any_history(examples: int) -> None:
     def check(given: tuple[tuple[Event, ...], str, int | None, int | None]) -> None:
         events, name, whole_from, session_ms = given
         times = [event.at_ms for event in events] or [NOW]
         now = max(times) + 1_000
         asked = HistoryQuery(min(times), now, now, session_ms, commits=True)
-        found = group_history(name, events, reach_of(events, whole_from), asked)
+        reach = reach_of(events, whole_from)
+        found = group_history(name, events, reach, asked)
+        is_sound(found, whole_from)
         for verbose in (False, True):
             drawn(history_screen.outcome([found], CLUSTER, verbose=verbose))
+        for at_ms in (None, sum(times) // len(times)):
+            state = state_at(name, events, reach, at_ms)
+            if state is not None:
+                log_line(state, now)
+                as_of_rows(state, {TopicPartition("t", 1): Commit(1, None, "")}, {}, {}, {"t": None})
 
     fuzz(examples, st.tuples(EVENTS, NAMES, BOUNDS, st.sampled_from((None, 0, 10_000))), check)
+
+
+def is_sound(found: GroupHistory, whole_from: int | None) -> None:
+    """Counts stay within bounds, the document is plain JSON, and each row is there."""
+    offsets = [step.log_offset for step in found.steps]
+    assert offsets == sorted(offsets)
+    for step in found.steps:
+        assert (step.moved_needlessly or 0) <= (step.moved or 0)
+        assert step.kind is not StepKind.REBALANCE or step.members
+        assert all(ms is None or ms >= 0 for ms in (step.took_ms, step.quiet_ms, step.lasted_ms, step.never_completed))
+        if whole_from is None:
+            assert not step.never_completed
+            assert not any(reason.inferred for reason in step.reasons)
+    assert found.totals.moved == sum(step.moved or 0 for step in found.steps if step.kind is StepKind.REBALANCE)
+    document = found.document()
+    assert json.loads(one_line_json(document)) == json.loads(json.dumps(plain(document)))
+    assert history_screen.screen([found], verbose=False, limit=3).blocks
+    assert found.commits is not None
+    assert len(list(history_screen.records([found]).rows)) == sum(len(jump.partitions) for jump in found.commits.jumps)
+    without = msgspec.structs.replace(found, commits=None)
+    assert len(list(history_screen.records([without]).rows)) == len(found.steps)
 
 
 def partitions_in(events: Sequence[Event]) -> list[TopicPartition]:

@@ -31,7 +31,7 @@ from kgroup.model.group_log import (
 )
 from kgroup.model.groups import Group
 from kgroup.model.topic_partition import TopicPartition
-from tests.groups.history.test_anything import EVENT, logged
+from tests.helpers.cases.any_events import EVENT, logged
 from tests.helpers.cases.lag import group as described
 
 HOLDERS = {"classic": "kgroup-catchup", "consumer": "kgroup-migrate-1"}
