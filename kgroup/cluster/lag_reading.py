@@ -39,27 +39,38 @@ _ACTIVITIES_LIMIT = 50
 _ACTIVITIES_BUDGET_S = 0.3
 
 
-class LagQuery(msgspec.Struct, frozen=True):
-    """What to read in addition to the groups.
+class Need(msgspec.Struct, frozen=True):
+    """What to read of groups; a verb asks for no more than it shows.
 
-    ``moments_ms`` are the times for which log offsets are read. ``since_ms`` is how far back each group's history
-    in ``__consumer_offsets`` is read, within ``log_budget_s``; groups that are not in it are skipped. ``to_state``
-    reads on to their newest state. With ``log_time`` the groups are one of several parts, which share that time for
-    the log instead of ``log_budget_s``. ``floors`` are offsets below which a group's history is known already.
-    ``first_unread`` reads the first unread record of each partition that lags. ``surroundings`` reads the retention
-    and the other groups of the topics that lag, and the last activity of those groups since ``quiet_since_ms``.
+    ``no_log`` and ``no_time`` are the reasons for not reading commits and first unread records; None: they are read.
+    ``log_budget_s`` limits the scan of ``__consumer_offsets``; with ``log_time`` several parts share that time. With
+    ``read_committed`` records count up to the last stable offset. ``surroundings`` also reads the retention and the
+    other groups of the topics that lag, ``state`` the time since which the group has been in its state.
+    ``crash_loops`` finds those that the log shows.
+    """
+
+    log_budget_s: float
+    read_committed: bool = False
+    no_time: str | None = None
+    no_log: str | None = None
+    surroundings: bool = False
+    state: bool = False
+    log_time: SharedTime | None = None
+    crash_loops: bool = True
+
+
+class LookBack(msgspec.Struct, frozen=True):
+    """The times that are looked back to.
+
+    ``moments_ms`` are those for which log offsets are read. ``since_ms`` is how far back each group's history in
+    ``__consumer_offsets`` is read; groups that are not in it are skipped. ``floors`` are offsets below which that
+    history is known already. Of other groups the last activity since ``quiet_since_ms`` is read.
     """
 
     moments_ms: tuple[int, ...]
     since_ms: Mapping[str, int]
-    log_budget_s: float
-    to_state: bool = False
-    first_unread: bool = True
-    read_committed: bool = False
-    surroundings: bool = False
-    quiet_since_ms: int = 0
+    quiet_since_ms: int
     floors: Mapping[str, int] = msgspec.field(default_factory=dict)
-    log_time: SharedTime | None = None
 
 
 class OtherGroups(msgspec.Struct, frozen=True):
@@ -106,25 +117,24 @@ def _unread_span(partition: Partition, view: LogView | KgroupError | None, *, re
 
 
 async def read_lag_facts(
-    client: CoordinatorClient, coordinators: GroupCoordinators, groups: Sequence[Group], query: LagQuery
+    client: CoordinatorClient, coordinators: GroupCoordinators, groups: Sequence[Group], need: Need, back: LookBack
 ) -> LagFacts:
     """Read all facts before the client's deadline."""
     topics = {p.topic for group in groups for p in group.partitions}
     layouts = await topic_layouts(client, {*topics, OFFSETS_TOPIC})
-    lowest = query.floors
     depths = {
-        name: ReadDepth(since, lowest.get(name, 0), query.to_state, newest=True)
-        for name, since in query.since_ms.items()
+        name: ReadDepth(since, back.floors.get(name, 0), need.state, newest=True)
+        for name, since in back.since_ms.items()
     }
-    if query.log_time is not None:
+    if need.log_time is not None:
         # One after the other: other answers would be decoded within the time for the log.
-        facts = await _of_topics(client, coordinators, groups, query, layouts)
-        return replace(facts, logs=await _part_of_logs(client, layouts[OFFSETS_TOPIC], depths, query.log_time))
-    budget = Deadline.after(min(query.log_budget_s, client.deadline.left_s))
+        facts = await _of_topics(client, coordinators, groups, need, back, layouts)
+        return replace(facts, logs=await _part_of_logs(client, layouts[OFFSETS_TOPIC], depths, need.log_time))
+    budget = Deadline.after(min(need.log_budget_s, client.deadline.left_s))
     logs, facts = await client.gather(
         [
             read_group_logs(client, layouts[OFFSETS_TOPIC], depths, budget, ByteBudget(), named=False),
-            _of_topics(client, coordinators, groups, query, layouts),
+            _of_topics(client, coordinators, groups, need, back, layouts),
         ]
     )
     read: LagFacts = replace(facts, logs=logs)
@@ -148,18 +158,19 @@ async def _of_topics(
     client: CoordinatorClient,
     coordinators: GroupCoordinators,
     groups: Sequence[Group],
-    query: LagQuery,
+    need: Need,
+    back: LookBack,
     layouts: Mapping[str, TopicLayout | KgroupError],
 ) -> LagFacts:
     partitions = {p.tp for group in groups for p in group.partitions if p.log is not None}
-    views = await log_views(client, layouts, partitions, query.moments_ms)
+    views = await log_views(client, layouts, partitions, back.moments_ms)
     spans: dict[str, list[Span]] = {}
     lagging: dict[TopicPartition, None] = {}
     for group in groups:
         spans[group.name] = of_group = []
         for p in group.partitions:
             tp = p.tp
-            span = _unread_span(p, views.get(tp), read_committed=query.read_committed)
+            span = _unread_span(p, views.get(tp), read_committed=need.read_committed)
             if span is not None:
                 of_group.append((tp, span))
             if span is not None or p.lag:
@@ -169,10 +180,10 @@ async def _of_topics(
     ]
     firsts, transactions, retention, others = await client.gather(
         [
-            _first_unread(client, layouts, spans if query.first_unread else {}, query),
+            _first_unread(client, layouts, spans if need.no_time is None else {}, need),
             _open_transactions(client, layouts, held_back),
-            _retention(client, layouts, lagging if query.surroundings else {}),
-            _other_groups(client, coordinators, query, {topic for topic, _ in lagging}),
+            _retention(client, layouts, lagging if need.surroundings else {}),
+            _other_groups(client, coordinators, {tp.topic for tp in lagging if need.surroundings}, back.quiet_since_ms),
         ]
     )
     return LagFacts(layouts, views, GroupLogs({}, {}), firsts, transactions, retention, others)
@@ -182,10 +193,10 @@ async def _first_unread(
     client: CoordinatorClient,
     layouts: Mapping[str, TopicLayout | KgroupError],
     spans: Mapping[str, Sequence[Span]],
-    query: LagQuery,
+    need: Need,
 ) -> dict[str, dict[TopicPartition, First]]:
     all_ = chain.from_iterable(spans.values())
-    firsts = await first_records(client, layouts, all_, read_committed=query.read_committed)
+    firsts = await first_records(client, layouts, all_, read_committed=need.read_committed)
     return {name: {span[0]: firsts[span] for span in of_group} for name, of_group in spans.items()}
 
 
@@ -213,10 +224,10 @@ async def _retention(
 
 
 async def _other_groups(
-    client: CoordinatorClient, coordinators: GroupCoordinators, query: LagQuery, topics: set[str]
+    client: CoordinatorClient, coordinators: GroupCoordinators, topics: set[str], quiet_since_ms: int
 ) -> OtherGroups | str | None:
     """All groups that have commits on these topics; a string is the reason why they are unknown."""
-    if not query.surroundings or not topics:
+    if not topics:
         return None
     try:
         listing = await coordinators.list_groups()
@@ -240,7 +251,7 @@ async def _other_groups(
 
     layout = await offsets_topic_layout(client)
     budget = Deadline.after(min(_ACTIVITIES_BUDGET_S, client.deadline.left_s))
-    activities = await last_activities(client, layout, list(by_group), query.quiet_since_ms, budget)
+    activities = await last_activities(client, layout, list(by_group), quiet_since_ms, budget)
     return OtherGroups(by_group, activities.by_group, unseen, empty)
 
 

@@ -38,7 +38,7 @@ from kgroup.support.errors import KgroupError, NotAuthorized, NotFound
 if TYPE_CHECKING:
     from kgroup.cluster.coordinator.client import Broker
     from kgroup.cluster.first_records import Span
-    from kgroup.cluster.lag_reading import LagFacts, LagQuery
+    from kgroup.cluster.lag_reading import LagFacts, LookBack, Need
     from kgroup.cluster.offsets_topic.generations import GenerationResults
     from kgroup.cluster.rights import Rights
     from kgroup.cluster.session_timeouts import Sessions
@@ -168,13 +168,13 @@ class Cluster(ClusterConnection):
         layout = await offsets_topic_layout(self._client) if groups else None
         return await self._generations(layout, groups, budget_s)
 
-    def lag_facts(self, groups: Sequence[Group], query: LagQuery) -> LagFacts:
+    def lag_facts(self, groups: Sequence[Group], need: Need, back: LookBack) -> LagFacts:
         """The facts needed to judge the groups' lag, see ``kgroup.cluster.lag_reading``."""
         from kgroup.cluster.lag_reading import read_lag_facts
 
         # A log budget longer than the usual time limit extends the deadline.
-        deadline = Deadline.after(max(self._timeout_s, query.log_budget_s))
-        return self._client.run(read_lag_facts, self._client, self._coordinators, groups, query, deadline=deadline)
+        deadline = Deadline.after(max(self._timeout_s, need.log_budget_s))
+        return self._client.run(read_lag_facts, self._client, self._coordinators, groups, need, back, deadline=deadline)
 
     @property
     def brokers(self) -> Mapping[int, Broker]:

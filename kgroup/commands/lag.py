@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from kgroup.catchup.service.pending import PendingCatchups, begin_reading_cached_ledger
 from kgroup.cli.help_parts import WHAT
 from kgroup.cluster.deadline import SharedTime
+from kgroup.cluster.lag_reading import Need
 from kgroup.cluster.snapshot import Cluster, Snapshot, SnapshotRequest
 from kgroup.groups.lag.checks import LagBounds, Violation, check_hidden, check_lag, parse_status
 from kgroup.groups.lag.evidence import Isolation
@@ -28,7 +29,7 @@ from kgroup.model.output_format import Format
 from kgroup.model.reporter import Reporter
 from kgroup.output.pages.lag import BLOCKS, PLAIN, LagPage, LagView, MeasuredGroup, RefreshValues, outcome
 from kgroup.output.watch.request import Refresh, Watch, WatchedVerb, draws_blocks, watched
-from kgroup.queries.lag import LagReading, LagReadOptions, read_lag_evidence
+from kgroup.queries.lag import LagReading, read_lag_evidence
 from kgroup.queries.log_options import warn_of_clocks
 from kgroup.queries.snapshots import GROUPS_AT_A_TIME, in_parts
 from kgroup.settings.invocation import Invocation
@@ -113,12 +114,12 @@ class LagOptions:
         ),
     ] = None
 
-    def read_options(self, *, alone: bool) -> LagReadOptions:
+    def need(self, *, alone: bool) -> Need:
         """What has to be read. Raises UsageError if the scan time is not a duration."""
         budget_s = parse_duration(self.scan_time, "--scan-time")
-        return LagReadOptions(
+        return Need(
             log_budget_s=budget_s,
-            isolation=self.isolation,
+            read_committed=self.isolation is Isolation.READ_COMMITTED,
             no_time=_NO_TIME if self.no_time else None,
             no_log=None if budget_s > 0 else f"--scan-time {self.scan_time}",
             surroundings=alone,
@@ -253,19 +254,19 @@ class _LagMeasurement:
         rows are in order, and are not held while the next part is read.
         """
         alone = names_only(self.which) and len(names_of(self.which)) == 1
-        ask = self.options.read_options(alone=alone and run.format in _WITH_VERDICT)
+        need = self.options.need(alone=alone and run.format in _WITH_VERDICT)
         level = self.options.by or (RowLevel.PARTITION if alone else RowLevel.GROUP)
         # A named topic without DESCRIBE was refused before; with named topics only their commits count.
         want = replace(_WANT, hidden_budget_s=0) if self.which.topic else _WANT
         count, parts = in_parts(run.reporter, cluster, self.which, want, at_once=at_once)
         if count > GROUPS_AT_A_TIME and not at_once:
-            ask = replace(ask, log_time=SharedTime(ask.log_budget_s, count))
+            need = replace(need, log_time=SharedTime(need.log_budget_s, count))
         view = LagView(level, self.options.sort, self.options.top, BLOCKS if draws_blocks() else PLAIN)
         documents = run.format in _DOCUMENTS
         by_part = not at_once and (documents or (run.format in _ROWS and view.top is None))
         page, unread, notes, nothing = LagPage(view), _UnreadLogs(), set[str](), True
         for _, snapshot in parts:
-            groups = self._measure_part(run, cluster, snapshot, ask, unread)
+            groups = self._measure_part(run, cluster, snapshot, need, unread)
             for note in snapshot.notes:
                 if note not in notes:
                     notes.add(note)
@@ -288,15 +289,15 @@ class _LagMeasurement:
         reporter.note("no group is chosen: nothing to do")
 
     def _measure_part(
-        self, run: Invocation, cluster: Cluster, snapshot: Snapshot, ask: LagReadOptions, unread: _UnreadLogs
+        self, run: Invocation, cluster: Cluster, snapshot: Snapshot, need: Need, unread: _UnreadLogs
     ) -> list[MeasuredGroup]:
         groups = [_of_topics(group, self.which.topics) for group in snapshot.groups]
         if not groups:
             return []
         ledger = begin_reading_cached_ledger(run.settings, cluster, named_groups(self.which))
-        read = read_lag_evidence(cluster, groups, ask)
+        read = read_lag_evidence(cluster, groups, need)
         # A released group shows no lag, but its pending records are still unread.
-        pending = PendingCatchups.read(run.format, ledger(run.reporter), groups, on_page=ask.surroundings)
+        pending = PendingCatchups.read(run.format, ledger(run.reporter), groups, on_page=need.surroundings)
         pending.note(run.reporter, (group.name for group in groups))
         lines, documents = pending.lines_for(read), pending.documents_for(read)
         unread.add(read)
@@ -304,7 +305,7 @@ class _LagMeasurement:
         for group in groups:
             name, known = group.name, read[group.name]
             report = measure_lag(group, known.evidence)
-            verdict = _verdict(group, report, known) if ask.surroundings else None
+            verdict = _verdict(group, report, known) if need.surroundings else None
             measured.append(MeasuredGroup(report, self._violations(report), verdict, documents[name], lines[name]))
         return measured
 

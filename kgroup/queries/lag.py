@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from kgroup.cluster.deadline import SharedTime
 from kgroup.cluster.first_records import First
-from kgroup.cluster.lag_reading import LagFacts, LagQuery, OtherGroups
+from kgroup.cluster.lag_reading import LagFacts, LookBack, Need, OtherGroups
 from kgroup.cluster.snapshot import Cluster
 from kgroup.cluster.topics import LogView, TopicLayout
 from kgroup.groups.lag.evidence import (
@@ -45,25 +44,6 @@ _IDLE_SPAN_MS = RATE_SPAN.value
 """For a group that has read everything only its pace matters, so less is read."""
 
 
-class LagReadOptions(msgspec.Struct, frozen=True):
-    """How much is read.
-
-    ``no_log`` and ``no_time`` are the reasons for not reading commits and first unread records; None: they are read.
-    ``log_budget_s`` limits the scan of ``__consumer_offsets``; with ``log_time`` several parts share that time.
-    ``surroundings`` also reads retention and other groups, ``state`` the time since which the group has been in its
-    state. ``crash_loops`` finds those that the log shows.
-    """
-
-    log_budget_s: float
-    isolation: Isolation = Isolation.READ_UNCOMMITTED
-    no_time: str | None = None
-    no_log: str | None = None
-    surroundings: bool = False
-    state: bool = False
-    log_time: SharedTime | None = None
-    crash_loops: bool = True
-
-
 class LagReading(msgspec.Struct, frozen=True):
     """The evidence of one group; ``generation`` and ``leader`` are the newest in the log, None if not read.
 
@@ -77,27 +57,19 @@ class LagReading(msgspec.Struct, frozen=True):
     unread: str | None = None
 
 
-def read_lag_evidence(cluster: Cluster, groups: Sequence[Group], options: LagReadOptions) -> dict[str, LagReading]:
+def read_lag_evidence(cluster: Cluster, groups: Sequence[Group], need: Need) -> dict[str, LagReading]:
     """The evidence of each group, by name, as of the brokers' time, or that of a later record of the log."""
     now_ms = cluster.now_ms()
-    committed = options.isolation is Isolation.READ_COMMITTED
-    since = {group.name: now_ms - _span_of(group) for group in groups} if options.no_log is None else {}
-    query = LagQuery(
+    back = LookBack(
         moments_ms=tuple(now_ms - span_ms for span_ms in RATES_MS),
-        since_ms=since,
-        log_budget_s=options.log_budget_s,
-        to_state=options.state,
-        first_unread=options.no_time is None,
-        read_committed=committed,
-        surroundings=options.surroundings,
+        since_ms={group.name: now_ms - _span_of(group) for group in groups} if need.no_log is None else {},
         quiet_since_ms=now_ms - QUIET.value,
-        log_time=options.log_time,
     )
-    facts = cached_lag_facts(cluster, groups, query)
+    facts = cached_lag_facts(cluster, groups, need, back)
     newest = (log.events[-1].at_ms for log in facts.logs.logs.values() if log.events)
     now_ms = max((now_ms, *newest))
-    logs, siblings = EvidenceOfLogs(facts, query.moments_ms), _siblings(facts, query, now_ms)
-    return {group.name: _of_group(group, facts, logs, siblings, options, now_ms) for group in groups}
+    logs, siblings = EvidenceOfLogs(facts, back.moments_ms), _siblings(facts, back, now_ms)
+    return {group.name: _of_group(group, facts, logs, siblings, need, now_ms) for group in groups}
 
 
 def _span_of(group: Group) -> int:
@@ -137,18 +109,18 @@ def _of_group(
     facts: LagFacts,
     logs: EvidenceOfLogs,
     siblings: Sequence[Sibling] | None,
-    options: LagReadOptions,
+    need: Need,
     now_ms: int,
 ) -> LagReading:
     log = facts.logs.logs.get(group.name)
-    names = _names_by_id(group, facts) if options.crash_loops else None
+    names = _names_by_id(group, facts) if need.crash_loops else None
     log_facts = None if log is None else from_log(log.events, log.reach, group, now_ms, names)
     unread = facts.logs.unread.get(group.name)
     firsts = facts.firsts.get(group.name, {})
     lagging = {p.topic for p in group.partitions if p.lag}
     evidence = LagEvidence(
         now_ms=now_ms,
-        isolation=options.isolation,
+        isolation=Isolation.READ_COMMITTED if need.read_committed else Isolation.READ_UNCOMMITTED,
         partitions=_partitions(group, logs, firsts, log_facts),
         state_since_ms=None if log_facts is None else log_facts.state_since_ms,
         siblings=None
@@ -157,7 +129,7 @@ def _of_group(
         members={} if log_facts is None else log_facts.members,
         churn=None if log_facts is None else log_facts.churn,
         crash_loops=() if log_facts is None else log_facts.crash_loops,
-        unknown=dict(_unknown(group, facts, options, firsts, log_facts)),
+        unknown=dict(_unknown(group, facts, need, firsts, log_facts)),
     )
     newest = None if log_facts is None else log_facts.generation
     return LagReading(
@@ -177,20 +149,20 @@ def _names_by_id(group: Group, facts: LagFacts) -> dict[str, str]:
 def _unknown(
     group: Group,
     facts: LagFacts,
-    options: LagReadOptions,
+    need: Need,
     firsts: Mapping[TopicPartition, First],
     log_facts: LagLogFacts | None,
 ) -> Iterator[tuple[EvidenceSource, str]]:
     """The data that could not be read, each with the reason."""
     if log_facts is None:
-        why = options.no_log or facts.logs.unread.get(group.name) or "not read"
+        why = need.no_log or facts.logs.unread.get(group.name) or "not read"
         yield EvidenceSource.COMMITS, why
-        if options.state:
+        if need.state:
             yield EvidenceSource.STATE, why
-    elif options.state and log_facts.state_since_ms is None and (stopped := facts.logs.logs[group.name].reach.stopped):
+    elif need.state and log_facts.state_since_ms is None and (stopped := facts.logs.logs[group.name].reach.stopped):
         yield EvidenceSource.STATE, stopped
-    if options.no_time is not None:
-        yield EvidenceSource.TIME, options.no_time
+    if need.no_time is not None:
+        yield EvidenceSource.TIME, need.no_time
     else:
         failed = ((tp, error) for tp, error in firsts.items() if isinstance(error, KgroupError))
         for tp, error in islice(failed, 1):
@@ -268,7 +240,7 @@ def _retention(retentions: TopicRetentions | None, tp: TopicPartition) -> Retent
     )
 
 
-def _siblings(facts: LagFacts, query: LagQuery, now_ms: int) -> tuple[Sibling, ...] | None:
+def _siblings(facts: LagFacts, back: LookBack, now_ms: int) -> tuple[Sibling, ...] | None:
     """The lag of all groups on the lagging topics, None for unknown log ends; None if not read.
 
     It is the same for each group that asks, and there may be thousands, so it is made once, log by log.
@@ -276,10 +248,10 @@ def _siblings(facts: LagFacts, query: LagQuery, now_ms: int) -> tuple[Sibling, .
     others = facts.others
     if not isinstance(others, OtherGroups):
         return None
-    quiet_ms, old_ms = query.quiet_since_ms - 1, now_ms - LATE_SIBLING.value
+    quiet_ms, old_ms = back.quiet_since_ms - 1, now_ms - LATE_SIBLING.value
     signs = {name: quiet_ms if at_ms is None else at_ms for name, at_ms in others.last_ms.items()}
     views = ((tp, view) for tp, view in facts.views.items() if isinstance(view, LogView))
-    logs = {tp: (view.start, view.end, _ends(view, query, now_ms)) for tp, view in views}
+    logs = {tp: (view.start, view.end, _ends(view, back, now_ms)) for tp, view in views}
     found = []
     for name, committed in others.committed.items():
         lags: dict[str, int | None] = {}
@@ -310,6 +282,6 @@ def _siblings(facts: LagFacts, query: LagQuery, now_ms: int) -> tuple[Sibling, .
     return tuple(found)
 
 
-def _ends(view: LogView, query: LagQuery, now_ms: int) -> LogEnds:
-    points = _past_log_ends(LogRange(view.start, view.end), view, query.moments_ms)
+def _ends(view: LogView, back: LookBack, now_ms: int) -> LogEnds:
+    points = _past_log_ends(LogRange(view.start, view.end), view, back.moments_ms)
     return LogEnds.of(points, LogPoint(now_ms, view.end))

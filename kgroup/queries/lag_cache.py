@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from msgspec.structs import replace
 
-from kgroup.cluster.lag_reading import LagFacts, LagQuery
+from kgroup.cluster.lag_reading import LagFacts, LookBack, Need
 from kgroup.cluster.offsets_topic.group_log import GroupLog, GroupLogs
 from kgroup.cluster.refresh_cache import CachedValue
 from kgroup.cluster.snapshot import Cluster
@@ -21,18 +21,18 @@ _LEAST_EVENTS, _EVENTS_A_PARTITION = 10_000, 40
 """At most so many events are kept, or 40 per partition if that is more; ten commits determine a partition's status."""
 
 
-def cached_lag_facts(cluster: Cluster, groups: Sequence[Group], query: LagQuery) -> LagFacts:
+def cached_lag_facts(cluster: Cluster, groups: Sequence[Group], need: Need, back: LookBack) -> LagFacts:
     """The facts about the groups' lag, of which earlier refreshes over this connection may have read a part."""
     cache = cluster.cache
     surroundings = cache.surroundings
     topics: frozenset[str] = frozenset()
-    if query.surroundings:
+    if need.surroundings:
         topics = frozenset(p.topic for group in groups for p in group.partitions if p.lag)
     if surroundings is not None and not (topics <= surroundings.about and surroundings.is_fresh(SURROUNDINGS_EVERY_S)):
         surroundings = None
-    floors = {name: cache.logs[name].next_offset for name in query.since_ms if name in cache.logs}
+    floors = {name: cache.logs[name].next_offset for name in back.since_ms if name in cache.logs}
     facts = cluster.lag_facts(
-        groups, replace(query, floors=floors, surroundings=query.surroundings and surroundings is None)
+        groups, replace(need, surroundings=need.surroundings and surroundings is None), replace(back, floors=floors)
     )
     cached_logs: dict[str, GroupLog] = {}
     logs = dict(facts.logs.logs)
@@ -40,10 +40,10 @@ def cached_lag_facts(cluster: Cluster, groups: Sequence[Group], query: LagQuery)
         before = cache.logs.get(name)
         if before is None:
             cached_logs[name] = new
-        elif (log := merge_logs(before, new, floors[name], query.since_ms[name])) is not None:
+        elif (log := merge_logs(before, new, floors[name], back.since_ms[name])) is not None:
             cached_logs[name] = logs[name] = log
     cache.logs = cached_logs
-    if query.surroundings and surroundings is None:
+    if need.surroundings and surroundings is None:
         surroundings = cache.surroundings = CachedValue(facts, topics)
     return replace(
         facts,

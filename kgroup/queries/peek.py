@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kgroup.cluster.deadline import Deadline
+from kgroup.cluster.lag_reading import Need
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.cluster.topics import LogView, TopicLayout
 from kgroup.groups.lag.measure import measure_lag
@@ -35,7 +36,7 @@ from kgroup.model.json_lines import ValueFormat
 from kgroup.model.records import ConsumerRecord, LostOffsets
 from kgroup.model.reporter import Reporter
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.queries.lag import LagReadOptions, read_lag_evidence
+from kgroup.queries.lag import read_lag_evidence
 from kgroup.queries.snapshots import snapshots
 from kgroup.support.errors import ExitCode, KgroupError, NotFound, Refused
 from kgroup.support.hint import Hint
@@ -160,7 +161,7 @@ def _judge(reporter: Reporter, cluster: Cluster, group: Group) -> _Judged:
     if not group.totals.lag:
         return _Judged()
     try:
-        read = read_lag_evidence(cluster, [group], LagReadOptions(_STATUS_BUDGET_S))[group.name]
+        read = read_lag_evidence(cluster, [group], Need(_STATUS_BUDGET_S))[group.name]
     except KgroupError as error:
         reporter.note(f"the status of the partitions is unknown: {error.message}")
         return _Judged()

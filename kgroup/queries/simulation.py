@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from kgroup.cluster.lag_reading import Need
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.cluster.topics import topic_shapes
 from kgroup.groups.assignors.model import AssignorTopic
@@ -15,7 +16,7 @@ from kgroup.groups.simulation.lag_effect import MeasuredLag
 from kgroup.groups.simulation.subject import topics_of
 from kgroup.model.groups import Group, RowError
 from kgroup.model.reporter import Reporter
-from kgroup.queries.lag import LagReadOptions, read_lag_evidence
+from kgroup.queries.lag import read_lag_evidence
 from kgroup.support.errors import KgroupError, NotFound
 
 _LOG_BUDGET_S = 1.5
@@ -83,7 +84,7 @@ def read_lags(reporter: Reporter, cluster: Cluster, names: Sequence[str]) -> dic
         return {}
     try:
         groups = cluster.describe(names, SnapshotRequest(generation_budget_s=0)).groups
-        read = read_lag_evidence(cluster, groups, LagReadOptions(_LOG_BUDGET_S))
+        read = read_lag_evidence(cluster, groups, Need(_LOG_BUDGET_S))
     except KgroupError as error:
         reporter.note(f"what the change does to the lag is unknown: {error.message}")
         return {}

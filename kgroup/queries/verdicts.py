@@ -37,15 +37,14 @@ def read_verdicts(cluster: Cluster, groups: Sequence[Group], budget_s: float) ->
     if len(groups) > MOST_GROUPS:
         return _dated(cluster, groups, budget_s)
     # Imported here: a page of many groups has no verdict.
+    from kgroup.cluster.lag_reading import Need
     from kgroup.groups.verdict.group import group_verdict
-    from kgroup.queries.lag import LagReadOptions, read_lag_evidence
+    from kgroup.queries.lag import read_lag_evidence
 
-    options = LagReadOptions(
-        budget_s, no_log=None if budget_s > 0 else "--no-generation", surroundings=True, state=True
-    )
+    need = Need(budget_s, no_log=None if budget_s > 0 else "--no-generation", surroundings=True, state=True)
     try:
         with cluster.time_limit(budget_s or _BUDGET_S):
-            read = read_lag_evidence(cluster, groups, options)
+            read = read_lag_evidence(cluster, groups, need)
     except KgroupError as error:
         return GroupVerdicts(tuple(groups), notes=(f"no verdict: {error.message}",))
     named = tuple(_with_generation(group, read[group.name]) if _has_generation(group) else group for group in groups)
