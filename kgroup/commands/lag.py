@@ -29,7 +29,7 @@ from kgroup.model.output_format import Format
 from kgroup.model.reporter import Reporter
 from kgroup.output.pages.lag import BLOCKS, PLAIN, LagPage, LagView, MeasuredGroup, RefreshValues, outcome
 from kgroup.output.watch.request import Refresh, Watch, WatchedVerb, draws_blocks, watched
-from kgroup.queries.lag import LagReading, read_lag_evidence
+from kgroup.queries.facts import GroupFacts, read_facts
 from kgroup.queries.log_options import warn_of_clocks
 from kgroup.queries.snapshots import GROUPS_AT_A_TIME, in_parts
 from kgroup.settings.invocation import Invocation
@@ -295,7 +295,7 @@ class _LagMeasurement:
         if not groups:
             return []
         ledger = begin_reading_cached_ledger(run.settings, cluster, named_groups(self.which))
-        read = read_lag_evidence(cluster, groups, need)
+        read = read_facts(cluster, groups, need)
         # A released group shows no lag, but its pending records are still unread.
         pending = PendingCatchups.read(run.format, ledger(run.reporter), groups, on_page=need.surroundings)
         pending.note(run.reporter, (group.name for group in groups))
@@ -339,7 +339,7 @@ class _UnreadLogs:
         self._unread: dict[str, str] = {}
         self._stopped: dict[str, str] = {}
 
-    def add(self, read: Mapping[str, LagReading]) -> None:
+    def add(self, read: Mapping[str, GroupFacts]) -> None:
         """Add groups by name."""
         self.groups += len(read)
         self._unread |= {name: reading.unread for name, reading in read.items() if reading.unread}
@@ -364,7 +364,7 @@ def _of_topics(group: Group, topics: TopicFilter) -> Group:
     return replace(group, partitions=tuple(p for p in group.partitions if topics.has(p.topic, p.partition)))
 
 
-def _verdict(group: Group, report: GroupLag, read: LagReading) -> GroupVerdict:
+def _verdict(group: Group, report: GroupLag, read: GroupFacts) -> GroupVerdict:
     # Imported here: with many groups there are no verdicts.
     from kgroup.groups.verdict.group import group_verdict
 

@@ -33,7 +33,7 @@ from kgroup.model.groups import Group, LoggedCommit, LogRange, Partition, RowErr
 from kgroup.model.migration_facts import SESSION_CONFIG, BrokerFacts, GroupPast, OpenTransaction
 from kgroup.model.reporter import NullReporter, Reporter
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.queries.lag import RATES_MS, EvidenceOfLogs, first_unread
+from kgroup.queries.facts import RATES_MS, EvidenceOfLogs, first_unread
 from kgroup.queries.migration_data import load_rules
 from kgroup.queries.migration_evidence import PAST_BUDGET_S, read_migration_evidence, topics_of
 from kgroup.support.errors import KgroupError, NotFound

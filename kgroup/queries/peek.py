@@ -36,7 +36,7 @@ from kgroup.model.json_lines import ValueFormat
 from kgroup.model.records import ConsumerRecord, LostOffsets
 from kgroup.model.reporter import Reporter
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.queries.lag import read_lag_evidence
+from kgroup.queries.facts import read_facts
 from kgroup.queries.snapshots import snapshots
 from kgroup.support.errors import ExitCode, KgroupError, NotFound, Refused
 from kgroup.support.hint import Hint
@@ -161,7 +161,7 @@ def _judge(reporter: Reporter, cluster: Cluster, group: Group) -> _Judged:
     if not group.totals.lag:
         return _Judged()
     try:
-        read = read_lag_evidence(cluster, [group], Need(_STATUS_BUDGET_S))[group.name]
+        read = read_facts(cluster, [group], Need(_STATUS_BUDGET_S))[group.name]
     except KgroupError as error:
         reporter.note(f"the status of the partitions is unknown: {error.message}")
         return _Judged()

@@ -16,7 +16,7 @@ from kgroup.groups.simulation.lag_effect import MeasuredLag
 from kgroup.groups.simulation.subject import topics_of
 from kgroup.model.groups import Group, RowError
 from kgroup.model.reporter import Reporter
-from kgroup.queries.lag import read_lag_evidence
+from kgroup.queries.facts import read_facts
 from kgroup.support.errors import KgroupError, NotFound
 
 _LOG_BUDGET_S = 1.5
@@ -84,7 +84,7 @@ def read_lags(reporter: Reporter, cluster: Cluster, names: Sequence[str]) -> dic
         return {}
     try:
         groups = cluster.describe(names, SnapshotRequest(generation_budget_s=0)).groups
-        read = read_lag_evidence(cluster, groups, Need(_LOG_BUDGET_S))
+        read = read_facts(cluster, groups, Need(_LOG_BUDGET_S))
     except KgroupError as error:
         reporter.note(f"what the change does to the lag is unknown: {error.message}")
         return {}

@@ -14,7 +14,7 @@ from kgroup.support.errors import KgroupError
 
 if TYPE_CHECKING:
     from kgroup.groups.verdict.group import GroupVerdict
-    from kgroup.queries.lag import LagReading
+    from kgroup.queries.facts import GroupFacts
 
 MOST_GROUPS = 20
 """A verdict reads records of each group. With more groups the user first looks for the worst one."""
@@ -39,12 +39,12 @@ def read_verdicts(cluster: Cluster, groups: Sequence[Group], budget_s: float) ->
     # Imported here: a page of many groups has no verdict.
     from kgroup.cluster.lag_reading import Need
     from kgroup.groups.verdict.group import group_verdict
-    from kgroup.queries.lag import read_lag_evidence
+    from kgroup.queries.facts import read_facts
 
     need = Need(budget_s, no_log=None if budget_s > 0 else "--no-generation", surroundings=True, state=True)
     try:
         with cluster.time_limit(budget_s or _BUDGET_S):
-            read = read_lag_evidence(cluster, groups, need)
+            read = read_facts(cluster, groups, need)
     except KgroupError as error:
         return GroupVerdicts(tuple(groups), notes=(f"no verdict: {error.message}",))
     named = tuple(_with_generation(group, read[group.name]) if _has_generation(group) else group for group in groups)
@@ -84,11 +84,11 @@ def _has_generation(group: Group) -> bool:
     return group.type == "classic" and not group.is_simple
 
 
-def _with_generation(group: Group, read: LagReading) -> Group:
+def _with_generation(group: Group, read: GroupFacts) -> Group:
     return replace(group, generation=read.generation, leader=read.leader)
 
 
-def _notes(groups: Sequence[Group], read: Mapping[str, LagReading]) -> tuple[str, ...]:
+def _notes(groups: Sequence[Group], read: Mapping[str, GroupFacts]) -> tuple[str, ...]:
     """A note about missing generations, with the same text as ``Cluster.dated``."""
     dated = [group for group in groups if _has_generation(group)]
     missing = [read[group.name] for group in dated if group.generation is None]

@@ -1,4 +1,4 @@
-"""Reads the evidence of a group's lag; pure rules (``groups/lag``, ``groups/verdict``) judge it."""
+"""Reads the facts of groups and their logs; pure rules of lag, of the verdict and of the doctor judge them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _IDLE_SPAN_MS = RATE_SPAN.value
 """For a group that has read everything only its pace matters, so less is read."""
 
 
-class LagReading(msgspec.Struct, frozen=True):
+class GroupFacts(msgspec.Struct, frozen=True):
     """The evidence of one group; ``generation`` and ``leader`` are the newest in the log, None if not read.
 
     ``stopped`` is why its log was not read back far enough, ``unread`` why it was not read at all; None if it was.
@@ -57,7 +57,7 @@ class LagReading(msgspec.Struct, frozen=True):
     unread: str | None = None
 
 
-def read_lag_evidence(cluster: Cluster, groups: Sequence[Group], need: Need) -> dict[str, LagReading]:
+def read_facts(cluster: Cluster, groups: Sequence[Group], need: Need) -> dict[str, GroupFacts]:
     """The evidence of each group, by name, as of the brokers' time, or that of a later record of the log."""
     now_ms = cluster.now_ms()
     back = LookBack(
@@ -111,7 +111,7 @@ def _of_group(
     siblings: Sequence[Sibling] | None,
     need: Need,
     now_ms: int,
-) -> LagReading:
+) -> GroupFacts:
     log = facts.logs.logs.get(group.name)
     names = _names_by_id(group, facts) if need.crash_loops else None
     log_facts = None if log is None else from_log(log.events, log.reach, group, now_ms, names)
@@ -132,7 +132,7 @@ def _of_group(
         unknown=dict(_unknown(group, facts, need, firsts, log_facts)),
     )
     newest = None if log_facts is None else log_facts.generation
-    return LagReading(
+    return GroupFacts(
         evidence,
         generation=None if newest is None else newest.generation,
         leader=None if newest is None else newest.leader,

@@ -15,7 +15,7 @@ from kgroup.groups.thresholds import LATE_SIBLING
 from kgroup.model.commit import Commit
 from kgroup.model.groups import Position
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.queries import lag
+from kgroup.queries import facts as group_facts
 from kgroup.support.errors import KgroupError
 
 NOW = 1_000_000_000
@@ -51,7 +51,7 @@ def facts(committed: dict[str, dict[str, int]], last_ms: dict[str, int | None] |
     ],
 )
 def test_another_group_of_the_topic(commits: dict[str, int], known: list[tuple[str, int | None, int | None]]) -> None:
-    found = lag._siblings(facts({"svc": commits}), BACK, NOW)
+    found = group_facts._siblings(facts({"svc": commits}), BACK, NOW)
 
     assert found == tuple(Sibling("svc", topic, behind, None, since_ms) for topic, behind, since_ms in known)
 
@@ -59,7 +59,7 @@ def test_another_group_of_the_topic(commits: dict[str, int], known: list[tuple[s
 def test_when_it_was_last_active_and_whether_it_has_members() -> None:
     committed = {name: {"orders:0": 200} for name in ("empty", "quiet", "active")}
 
-    found = lag._siblings(facts(committed, {"quiet": None, "active": NOW - 5}), BACK, NOW)
+    found = group_facts._siblings(facts(committed, {"quiet": None, "active": NOW - 5}), BACK, NOW)
 
     assert found is not None
     assert [(each.group, each.last_commit_ms, each.is_empty) for each in found] == [
@@ -79,7 +79,7 @@ def test_the_ends_of_a_log_are_made_once_for_all_groups(monkeypatch: pytest.Monk
         return of(points, now)
 
     monkeypatch.setattr(LogEnds, "of", counted)
-    found = lag._siblings(facts({f"svc-{n}": {"orders:0": 30, "orders:1": n} for n in range(200)}), BACK, NOW)
+    found = group_facts._siblings(facts({f"svc-{n}": {"orders:0": 30, "orders:1": n} for n in range(200)}), BACK, NOW)
 
     assert found is not None
     assert len(found) == 200
@@ -96,7 +96,7 @@ def test_a_group_that_lags_is_not_asked_about_its_other_partitions(monkeypatch: 
         return written_ms(ends, offset)
 
     monkeypatch.setattr(LogEnds, "written_ms", counted)
-    found = lag._siblings(facts({"late": {"orders:0": 130, "orders:1": 110}}), BACK, NOW)
+    found = group_facts._siblings(facts({"late": {"orders:0": 130, "orders:1": 110}}), BACK, NOW)
 
     assert found is not None
     assert found[0].lag == 160
@@ -104,5 +104,5 @@ def test_a_group_that_lags_is_not_asked_about_its_other_partitions(monkeypatch: 
     assert NOW - found[0].unread_since_ms > LATE_SIBLING.value
     assert asked == [130]
 
-    lag._siblings(facts({"in time": {"orders:0": 190, "orders:1": 180}}), BACK, NOW)
+    group_facts._siblings(facts({"in time": {"orders:0": 190, "orders:1": 180}}), BACK, NOW)
     assert asked == [130, 190, 180]
