@@ -183,11 +183,11 @@ def history(run: Invocation, which: HistoryFilter, span: HistorySpan, view: Hist
         if missing:
             errors += (_unknown(listed, cluster, missing, all_of_them=len(missing) == len(states) and not errors),)
         errors += (*unread, *(_not_found(name, why) for name in unseen if (why := histories.stopped(name)) is not None))
-        found = tuple(one for one in histories.histories() if one.group not in unseen)
-        _note_bounds(run, found)
-        yield from _pages(run, cluster, selection, view, found, errors)
-        if view.follow and found:
-            yield from _follow(run.reporter, cluster, histories, found)
+        shown = tuple(one for one in histories.histories() if one.group not in unseen)
+        _note_bounds(run, shown)
+        yield from _pages(run, cluster, selection, view, shown, errors)
+        if view.follow and shown:
+            yield from _follow(run.reporter, cluster, histories, shown)
 
 
 def _own_changes(cluster: Cluster, wish: HistoryRequest) -> OwnChanges:
@@ -235,10 +235,10 @@ def _chosen_by(topics: Sequence[TopicChoice]) -> Callable[[str, int], bool]:
     return is_chosen
 
 
-def _note_bounds(run: Invocation, found: Sequence[GroupHistory]) -> None:
+def _note_bounds(run: Invocation, shown: Sequence[GroupHistory]) -> None:
     """In CSV output, note how far the log was read; pages show that themselves."""
     if run.format is Format.CSV:
-        for stopped in dict.fromkeys(one.reach.stopped for one in found if one.reach.stopped):
+        for stopped in dict.fromkeys(one.reach.stopped for one in shown if one.reach.stopped):
             run.reporter.note(f"the log was not read back to the start of the period: {stopped} (--scan-time)")
 
 
@@ -247,15 +247,15 @@ def _pages(
     cluster: Cluster,
     selection: Selection,
     view: HistoryView,
-    found: Sequence[GroupHistory],
+    shown: Sequence[GroupHistory],
     errors: tuple[RowError, ...],
 ) -> Outcomes:
     """For people one outcome per group, ongoing rebalances first; unnamed groups without events share the last."""
     if run.format not in _PAGES:
-        whole = outcome(found, cluster.ref, errors, verbose=view.verbose, limit=view.limit)
+        whole = outcome(shown, cluster.ref, errors, verbose=view.verbose, limit=view.limit)
         yield replace(whole, going_on=view.follow and run.format is Format.JSON)
         return
-    ranked = sorted(found, key=lambda one: (one.over is not False, -one.totals.rebalances))
+    ranked = sorted(shown, key=lambda one: (one.over is not False, -one.totals.rebalances))
     named = set(names_of(selection))
     loud = [one for one in ranked if one.group in named or one.steps or one.rebalancing or one.jumps]
     quiet = [one for one in ranked if one not in loud] if len(loud) < len(ranked) else []
@@ -265,9 +265,9 @@ def _pages(
         yield quiet_outcome(quiet, cluster.ref, () if loud else errors)
 
 
-def _follow(reporter: Reporter, cluster: Cluster, histories: Histories, found: Sequence[GroupHistory]) -> Outcomes:
+def _follow(reporter: Reporter, cluster: Cluster, histories: Histories, shown: Sequence[GroupHistory]) -> Outcomes:
     """What happens from now on, until ctrl-C; if the cluster does not answer, it is asked again."""
-    told = {one.group: FollowCursor(one) for one in found}
+    told = {one.group: FollowCursor(one) for one in shown}
     failing = False
     while True:
         pause(_FOLLOW_EVERY_S)

@@ -41,16 +41,14 @@ _KEPT_MS = 600_000
 
 
 class HistoryRequest(msgspec.Struct, frozen=True):
-    """The requested part of the histories: ``since_ms`` to ``until_ms`` (None: now), read for ``budget_s`` at most.
-
-    ``moves_on_ms`` is the length of a period that ends now; None if it begins at a fixed time. ``own`` are kgroup's
-    changes in the journal, ``closed`` the catch-ups that are known to be finished.
-    """
+    """The requested part of the histories; ``commits`` and the rest are as in ``HistoryQuery``."""
 
     since_ms: int
     until_ms: int | None
+    """None: now."""
     budget_s: float
     moves_on_ms: int | None = None
+    """The length of a period that ends now; None if it begins at a fixed time."""
     commits: bool = False
     includes: Callable[[str, int], bool] = lambda topic, partition: True
     own: OwnChanges = OwnChanges()
@@ -68,19 +66,19 @@ def read_states(
     if names_only(selection) and not selection.topic:
         names = names_of(selection)
         snapshot = cluster.describe(names, STATE_ONLY)
-        found = {group.name: group.state for group in snapshot.groups}
+        states = {group.name: group.state for group in snapshot.groups}
         gone = [error.group for error in snapshot.errors if error.code == NotFound.code]
         errors = tuple(error for error in snapshot.errors if error.code != NotFound.code)
         check_expected(selection, len(names))
-        return {name: found.get(name) for name in names if name in found or name in gone}, errors
-    states: dict[str, str | None] = {}
+        return {name: states.get(name) for name in names if name in states or name in gone}, errors
+    all_states: dict[str, str | None] = {}
     errors = ()
     for snapshot in snapshots(reporter, cluster, selection, STATE_ONLY):
-        states |= {group.name: group.state for group in snapshot.groups}
+        all_states |= {group.name: group.state for group in snapshot.groups}
         errors += snapshot.errors
         for note in snapshot.notes:
             reporter.note(note)
-    return states, errors
+    return all_states, errors
 
 
 class Histories:
@@ -195,13 +193,13 @@ class Histories:
 def _unread_loops(cluster: Cluster, group: str, suspects: Sequence[CrashLoop]) -> tuple[CrashLoop, ...]:
     """Those whose record was unread while the owners went, as far as the logs of the partitions can be read."""
     try:
-        found = [p for each in cluster.describe([group], _POSITIONS).groups for p in each.partitions if p.lag]
+        unread = [p for each in cluster.describe([group], _POSITIONS).groups for p in each.partitions if p.lag]
         moments_ms = tuple(dict.fromkeys(loop.least_since_ms for loop in suspects))
         places = [loop.tp for loop in suspects]
         views = cluster.log_views(cluster.layouts({tp.topic for tp in places}), places, moments_ms)
     except KgroupError:
         return ()
-    committed = {p.tp: p.commit.offset for p in found if p.commit is not None}
+    committed = {p.tp: p.commit.offset for p in unread if p.commit is not None}
     loops = []
     for loop in suspects:
         view, offset = views.get(loop.tp), committed.get(loop.tp)
@@ -220,8 +218,8 @@ def read_jumps(cluster: Cluster, group: str, own: OwnChanges) -> GroupHistory | 
     """
     try:
         request = HistoryRequest(cluster.now_ms() - _DAY_MS, None, _JUMPS_BUDGET_S, commits=True, own=own)
-        found = {each.name: each.state for each in cluster.describe([group], STATE_ONLY).groups}
-        histories = Histories(cluster, request, {group: found.get(group)})
+        states = {each.name: each.state for each in cluster.describe([group], STATE_ONLY).groups}
+        histories = Histories(cluster, request, {group: states.get(group)})
         if histories.read() or histories.has_nothing(group) or histories.foreign():
             return None
     except KgroupError:

@@ -49,13 +49,13 @@ def crash_loops(
     by_partition: dict[TopicPartition, list[OwnerGone]] = {}
     for tp, gone in _owners_gone(steps, moved, topic_names):
         by_partition.setdefault(tp, []).append(gone)
-    found = []
+    loops = []
     for tp, owners in by_partition.items():
         recent = _recent(owners, now_ms)
         loop = CrashLoop(*tp, moved[tp][0] if tp in moved else None, tuple(recent)).since(None)
         if loop is not None:
-            found.append(loop)
-    return tuple(sorted(found, key=lambda loop: (-len(loop.gone), loop.tp)))
+            loops.append(loop)
+    return tuple(sorted(loops, key=lambda loop: (-len(loop.gone), loop.tp)))
 
 
 def _last_moves(commits: Iterable[CommitWritten]) -> dict[TopicPartition, tuple[int, int]]:

@@ -20,32 +20,28 @@ _LATE_MS = 1_000
 
 
 class Absence(msgspec.Struct, frozen=True):
-    """A member that is gone, and what is known of its end.
-
-    ``silent_ms`` is the time from its last sign of life until it was gone, ``proven_ms`` from the last one that
-    renewed its session; None without one. ``rhythm_ms`` is the usual time between its signs of life, None if
-    silence proves nothing. ``session_ms`` and ``poll_ms`` are its timeouts, None if unknown.
-
-    ``noticed_ms`` is the delay until the log shows that a session ended: other members have to join again first.
-    ``early_ms`` is how long before the last sign of life the session may have been renewed. ``mute_ms`` is the
-    silence of a client that stops its heartbeats when it exceeds its poll interval, None if no client does that.
-    """
+    """A member that is gone, and what is known of its end."""
 
     silent_ms: int | None
+    """From its last sign of life until it was gone; None without one."""
     proven_ms: int | None
+    """From the last sign that renewed its session until it was gone; None without one."""
     rhythm_ms: int | None
+    """The usual time between its signs of life, None if silence proves nothing."""
     session_ms: int | None
     poll_ms: int | None
     noticed_ms: int
+    """The delay until the log shows that a session ended: other members have to join again first."""
     early_ms: int = 0
+    """How long before the last sign of life the session may have been renewed."""
     mute_ms: int | None = None
+    """The silence of a client that stops its heartbeats when it exceeds its poll interval; None if none does that."""
 
 
 class Departure(msgspec.Struct, frozen=True):
-    """How a member went; ``inferred`` is whether that was concluded from timing."""
-
     cause: Cause
     inferred: bool
+    """Whether it was concluded from timing."""
 
 
 def departure(absence: Absence) -> Departure:

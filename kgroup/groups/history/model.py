@@ -59,60 +59,59 @@ class StepKind(StrEnum):
 
 
 class PresentMember(msgspec.Struct, frozen=True):
-    """A member during a step; ``name`` stays the same if the member restarts.
-
-    ``partitions`` (in a consumer group the target) is None if unknown. ``other`` is whether they differ from the
-    last known ones of the same name, None if either is unknown. ``away``: a static member left for a moment and keeps
-    its partitions. ``session_ms`` is the session, ``poll_ms`` the rebalance timeout (Java: max.poll.interval.ms).
-    """
+    """A member during a step."""
 
     name: str
+    """Stays the same if the member restarts."""
     member_id: str
     instance_id: str | None
     client_id: str
     host: str
     partitions: Partitions | None
+    """In a consumer group the target; None if unknown."""
     other: bool | None
+    """Whether the partitions differ from the last known ones of the same name; None if either is unknown."""
     away: bool = False
+    """A static member left for a moment and keeps its partitions."""
     session_ms: int | None = None
     poll_ms: int | None = None
+    """The rebalance timeout (Java: max.poll.interval.ms)."""
 
 
 class HistoryStep(msgspec.Struct, frozen=True):
-    """A generation (classic) or an epoch (consumer) of a group.
-
-    ``at_ms`` is when the record was written: for a generation when its assignment was known, for an epoch at its
-    start. ``lasted_ms`` is the time until the next step, None for the newest. ``took_ms`` in a consumer group is the
-    time from the epoch until every member had its target. In a classic group it is a lower bound: from
-    ``joined_ms``, the end of the joining, to the assignment; the log does not show how long the joining took.
-    ``quiet_ms`` (classic) is the time from the last commit until ``at_ms``, None if there was no commit since the
-    previous step or records are missing. ``completed`` is False for an epoch that the next one replaced before all
-    members reached it, None if that is unknown (yet).
-
-    ``never_completed`` is the number of generations that began before this one and did not finish: they left a gap
-    in the numbers. It is None if compaction may have made the gap. ``moved`` is how many partitions changed their
-    owner, ``moved_needlessly`` how many of these although the old owner stayed. Both are None if no earlier owner,
-    or not every assignment, is known. ``returned`` are static members that came back to the same partitions.
-    """
+    """A generation (classic) or an epoch (consumer) of a group."""
 
     protocol: RebalanceProtocol
     number: int
     kind: StepKind
     log_offset: int
     at_ms: int
+    """When the record was written: for a generation when its assignment was known, for an epoch at its start."""
     reasons: tuple[Reason, ...]
     leader: str | None
     assignor: str | None
     members: tuple[PresentMember, ...]
     moved: int | None
+    """Partitions that changed their owner; None if no earlier owner, or not every assignment, is known."""
     moved_needlessly: int | None
+    """How many of these although the old owner stayed."""
     never_completed: int | None = 0
+    """Generations that began before this one and did not finish: they left a gap in the numbers. None if compaction may
+    have made the gap."""
     returned: tuple[str, ...] = ()
+    """Static members that came back to the same partitions."""
     took_ms: int | None = None
+    """Consumer: from the epoch until every member had its target. Classic: from ``joined_ms`` to the assignment, which
+    is a lower bound, since the log does not show how long the joining took."""
     joined_ms: int | None = None
+    """The end of the joining (classic)."""
     quiet_ms: int | None = None
+    """From the last commit until ``at_ms`` (classic); None if there was none since the previous step, or records are
+    missing."""
     lasted_ms: int | None = None
+    """The time until the next step, None for the newest."""
     completed: bool | None = None
+    """False for an epoch that the next one replaced before all members reached it; None if that is unknown (yet)."""
 
     @property
     def rebalances(self) -> int:
@@ -121,7 +120,6 @@ class HistoryStep(msgspec.Struct, frozen=True):
 
     @property
     def causes(self) -> frozenset[Cause]:
-        """The causes alone."""
         return frozenset(reason.cause for reason in self.reasons)
 
 
@@ -156,26 +154,22 @@ LOOP = 3
 
 
 class OwnerGone(msgspec.Struct, frozen=True):
-    """An owner of the partition that is gone since the step at ``log_offset``.
-
-    Owners with the same ``attempt`` count once: an orderly rollout replaces several of them.
-    """
+    """An owner of the partition that is gone since the step at ``log_offset``."""
 
     at_ms: int
     log_offset: int
     attempt: int
+    """Owners with the same one count once: an orderly rollout replaces several of them."""
     name: str
 
 
 class CrashLoop(PartitionValue, msgspec.Struct, frozen=True):
-    """A partition at which members come and go without a commit past ``offset``, and its owners that are gone.
-
-    ``offset`` is None if the log that was read has no commit of the partition.
-    """
+    """A partition at which members come and go without a commit past ``offset``, and its owners that are gone."""
 
     topic: str
     partition: int
     offset: int | None
+    """None if the log that was read has no commit of the partition."""
     gone: tuple[OwnerGone, ...]
 
     def since(self, unread_ms: int | None) -> CrashLoop | None:

@@ -64,26 +64,25 @@ class JumpedPartition(msgspec.Struct, frozen=True):
 
 
 class OffsetJump(msgspec.Struct, frozen=True):
-    """Commits by one author, within a second, that were not ordinary progress.
-
-    ``who`` is a member's name, a producer id, or the catch-up or change of kgroup; None if unknown. ``moved`` is the
-    sum of new - old over the partitions with both offsets known, None if there are none. ``step`` is the number of the
-    generation or epoch. ``empty_since_ms`` is None unless the group was Empty. ``rebalance_distance_ms`` is the time
-    since the nearest rebalance (negative: until it), None if it is over a minute. ``is_first_record`` is whether there
-    was no group before it.
-    """
+    """Commits by one author, within a second, that were not ordinary progress."""
 
     at_ms: int
     log_offset: int
     move: CommitMove
     by: CommitAuthor
     who: str | None
+    """A member's name, a producer id, or the catch-up or change of kgroup; None if unknown."""
     moved: int | None
+    """The sum of new - old over the partitions with both offsets known, None if there are none."""
     step: int | None
+    """The number of the generation or epoch."""
     empty_since_ms: int | None
+    """None unless the group was Empty."""
     rebalance_distance_ms: int | None
+    """The time since the nearest rebalance (negative: until it), None if it is over a minute."""
     partitions: tuple[JumpedPartition, ...]
     is_first_record: bool = False
+    """Whether there was no group before it."""
 
 
 def undo_jump(group: str, jump: OffsetJump, closed: Container[str] = frozenset()) -> Hint | None:
@@ -104,11 +103,11 @@ def undo_jump(group: str, jump: OffsetJump, closed: Container[str] = frozenset()
 
 
 class CommitReport(msgspec.Struct, frozen=True):
-    """Jumps of a group; ``aborted`` and ``open`` count commits of aborted and of open transactions."""
-
     jumps: tuple[OffsetJump, ...]
     aborted: int
+    """Commits of aborted transactions."""
     open: int
+    """Commits of open transactions."""
 
 
 class _UnusualCommit(msgspec.Struct, frozen=True):

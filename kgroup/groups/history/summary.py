@@ -40,50 +40,49 @@ from kgroup.support.instants import rfc3339
 
 
 class HistoryQuery(msgspec.Struct, frozen=True):
-    """The wanted part of a history: from ``since_ms`` until ``until_ms``, as of ``now_ms``; all in ms since 1970.
-
-    ``session_ms`` is the session timeout of consumer members (group or broker config), None if unknown. ``commits``
-    adds the jumps of the partitions that ``includes(topic, partition)`` accepts. Without ``jumps`` and ``commits`` only
-    crash loops examine commits, for a reader of rebalances. ``own`` are kgroup's changes in the journal, ``closed`` the
-    catch-ups that are known to be finished. ``state`` is the group's state from the coordinator, None if the
-    coordinator does not know the group: no record shows a rebalance that is under way.
-    """
+    """The wanted part of a history, as of ``now_ms``."""
 
     since_ms: int
     until_ms: int
     now_ms: int
     session_ms: int | None = None
+    """The session timeout of consumer members (group or broker config), None if unknown."""
     state: str | None = None
+    """The group's state from its coordinator: no record shows a rebalance that is under way."""
     commits: bool = False
+    """Whether the jumps of committed offsets are shown."""
     jumps: bool = True
+    """Whether jumps are looked for; if neither is asked for, only crash loops examine commits."""
     includes: Callable[[str, int], bool] = lambda topic, partition: True
+    """The partitions (topic, number) whose jumps are looked for."""
     own: OwnChanges = OwnChanges()
     closed: frozenset[str] = frozenset()
+    """The catch-ups that are known to be finished."""
 
 
 class GroupHistory(msgspec.Struct, frozen=True):
-    """A group over a span of time.
-
-    ``steps`` are those of the span, oldest first. ``before`` is the step that was current at its start, None if it is
-    not in the log. ``over`` is whether the rebalances have ended, None if there were none. ``jumps`` are those of
-    committed offsets, none if not asked for. ``commits`` has them with what was left out; None if not asked for.
-    ``unreadable`` counts records of the group that could not be decoded. ``suspects`` are crash loops if their records
-    were unread all the time; ``crash_loops`` are those for which ``confirmed`` was called.
-    """
+    """A group over a span of time."""
 
     group: str
     span: HistoryQuery
     reach: ScannedRange
     before: HistoryStep | None
+    """The step that was current at the start of the span, None if it is not in the log."""
     steps: tuple[HistoryStep, ...]
+    """Those of the span, oldest first."""
     totals: HistoryTotals
     over: bool | None
+    """Whether the rebalances have ended, None if there were none."""
     signatures: tuple[Signature, ...]
     commits: CommitReport | None
+    """The jumps and what was left out; None if not asked for."""
     unreadable: int
+    """Records of the group that could not be decoded."""
     jumps: tuple[OffsetJump, ...] = ()
     suspects: tuple[CrashLoop, ...] = ()
+    """Crash loops if their records were unread all the time."""
     crash_loops: tuple[CrashLoop, ...] = ()
+    """Those for which ``confirmed`` was called."""
 
     def confirmed(self, loops: Sequence[CrashLoop]) -> GroupHistory:
         """The history with these crash loops, among its signatures too."""
