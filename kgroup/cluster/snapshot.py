@@ -19,7 +19,7 @@ from kgroup.cluster.coordinator.offset_fetch import CommittedOffsets
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.refresh_cache import CachedValue, RefreshCache
-from kgroup.cluster.topic_visibility import hidden_commits, may_hide_topics
+from kgroup.cluster.topic_visibility import may_hide_topics, read_hidden_commits
 from kgroup.cluster.topics import (
     LogView,
     TopicLayout,
@@ -301,7 +301,7 @@ class Cluster(ClusterConnection):
         unknown = {name: committed[name] for name in shown if name not in hidden}
         if unknown:
             budget = Deadline.after(min(request.hidden_budget_s, self._client.deadline.left_s))
-            fresh = await hidden_commits(self._client, unknown, budget)
+            fresh = await read_hidden_commits(self._client, unknown, budget)
             cached |= {name: CachedValue(value, shown[name]) for name, value in fresh.items()}
             hidden |= fresh
         return hidden

@@ -81,7 +81,7 @@ def _acls(name: str | None = None, permission: int = _ANY) -> DescribeAclsReques
     )
 
 
-async def hidden_commits(
+async def read_hidden_commits(
     client: CoordinatorClient, committed: Mapping[str, CommittedOffsets | KgroupError], budget: Deadline
 ) -> dict[str, Hidden]:
     """The commits in ``__consumer_offsets`` that the broker did not show. Reads until ``budget`` ends."""
