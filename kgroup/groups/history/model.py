@@ -87,13 +87,13 @@ class HistoryStep(msgspec.Struct, frozen=True):
     log_offset: int
     at_ms: int
     """When the record was written: for a generation when its assignment was known, for an epoch at its start."""
-    reasons: tuple[Reason, ...]
-    leader: str | None
-    assignor: str | None
-    members: tuple[PresentMember, ...]
-    moved: int | None
+    reasons: tuple[Reason, ...] = ()
+    leader: str | None = None
+    assignor: str | None = None
+    members: tuple[PresentMember, ...] = ()
+    moved: int | None = None
     """Partitions that changed their owner; None if no earlier owner, or not every assignment, is known."""
-    moved_needlessly: int | None
+    moved_needlessly: int | None = None
     """How many of these although the old owner stayed."""
     never_completed: int | None = 0
     """Generations that began before this one and did not finish: they left a gap in the numbers. None if compaction may
@@ -182,7 +182,7 @@ class CrashLoop(PartitionValue, msgspec.Struct, frozen=True):
 
     @property
     def least_since_ms(self) -> int:
-        """The time before which the record at the offset must have been written: so many owners went after it."""
+        """It is a loop if the record at ``offset`` was written before this time: then LOOP attempts ended after it."""
         attempts = {one.attempt: one.at_ms for one in self.gone}
         return sorted(attempts.values())[-LOOP]
 

@@ -133,8 +133,7 @@ class _Follower:
         """Add a DELETED step for a group that is gone and did not return at once under the other protocol."""
         if self._gone is None:
             return
-        (record, carried, number), self._gone = self._gone, None
-        del carried
+        (record, _, number), self._gone = self._gone, None
         self._context.ownership.reset()
         self.steps.append(
             HistoryStep(
@@ -143,12 +142,6 @@ class _Follower:
                 kind=StepKind.DELETED,
                 log_offset=record.log_offset,
                 at_ms=record.at_ms,
-                reasons=(),
-                leader=None,
-                assignor=None,
-                members=(),
-                moved=None,
-                moved_needlessly=None,
             )
         )
 
