@@ -25,11 +25,11 @@ class Document(Protocol):
         """Field names in snake_case, null for unknown, offsets as integers, times as RFC 3339 UTC."""
 
 
-Item: TypeAlias = Document | msgspec.Struct | Callable[[], msgspec.Struct]
+OutcomeItem: TypeAlias = Document | msgspec.Struct | Callable[[], msgspec.Struct]
 """An item of a result; a function makes the Struct for the output formats that need it."""
 
 
-def json_form(item: Item) -> Any:
+def json_form(item: OutcomeItem) -> Any:
     """What JSON has of the item: dicts, or Structs whose fields are those of JSON."""
     if callable(item):
         return item()
@@ -42,7 +42,7 @@ class Outcome(msgspec.Struct, frozen=True):
     Functions are called only for the output formats that need them.
     """
 
-    data: tuple[Item, ...]
+    data: tuple[OutcomeItem, ...]
     screen: Callable[[], Screen]
     records: Callable[[], Records]
     cluster: ClusterRef | None = None

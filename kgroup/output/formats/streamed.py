@@ -6,7 +6,7 @@ from typing import IO, Any
 
 from kgroup.model.envelope import envelope
 from kgroup.model.groups import RowError
-from kgroup.model.outcome import Item, Outcome, json_form
+from kgroup.model.outcome import Outcome, OutcomeItem, json_form
 from kgroup.output.formats.envelope import is_utf, to_yaml, write_json, write_yaml
 from kgroup.output.remarks import Remarks
 from kgroup.support.cluster_ref import ClusterRef
@@ -31,7 +31,7 @@ class StreamedDocument:
         self._executed = False
         self._stream = stream
         self._form: _Json | _Yaml = _Yaml(stream) if yaml else _Json(stream)
-        self._held: list[Item] = []
+        self._held: list[OutcomeItem] = []
         self._errors: list[RowError] = []
         self.begun = False
 
@@ -86,7 +86,7 @@ class _Json:
         fields = ",\n".join(f'  "{name}": {self._line(value)}' for name, value in head.items())
         self._stream.write("{\n" + fields + ',\n  "data": [\n')
 
-    def next(self, subject: Item) -> None:
+    def next(self, subject: OutcomeItem) -> None:
         """The next element of the data."""
         self._stream.write((",\n    " if self._rows else "    ") + self._line(json_form(subject)))
         self._rows += 1
@@ -115,7 +115,7 @@ class _Yaml:
     def begin(self, head: dict[str, Any]) -> None:
         self._stream.write(to_yaml(head) + "data:\n")
 
-    def next(self, subject: Item) -> None:
+    def next(self, subject: OutcomeItem) -> None:
         self._stream.write(to_yaml(plain([json_form(subject)])))
 
     def end(self, rest: dict[str, Any]) -> None:
