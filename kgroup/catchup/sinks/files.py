@@ -204,16 +204,16 @@ def _written(run: TaskRun, chunk: Chunk, file: ChunkFile) -> Receipt | None:
                 return None
             raw.flush()
             os.fsync(raw.fileno())
-        count = run.counted(chunk.number)
-        taken = count.delivered + count.filtered_now
+        counted = run.counted(chunk.number)
+        count = counted.run
+        taken = count.delivered + count.filtered
         if taken != count.visible:
             raise KgroupError(
                 f"internal error: {chunk}: {count.visible} records read, {taken} written or filtered; no file was kept",
                 hint="please report this; then resume the plan",
                 code="not-counted",
             )
-        wanted, written = count.records - count.filtered, hashing.written
-        receipt = Receipt(wanted, count.size, count.lost, hashing.digest, written, count.filtered)
+        receipt = Receipt(count.delivered, counted.size, counted.lost, hashing.digest, hashing.written, count.filtered)
         if receipt.records or receipt.filtered:
             # From here on the file may count as delivered, and a superseded attempt fails in note(). A chunk without
             # wanted records counts too: later attempts trust the file's receipt, so --where must not change any more.

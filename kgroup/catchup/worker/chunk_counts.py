@@ -14,44 +14,34 @@ from kgroup.model.records import LostOffsets
 
 @dataclass(frozen=True, slots=True)
 class ChunkCount:
-    """The counts of a chunk up to ``position``, as they will be once the open transaction is committed.
-
-    ``visible``, ``filtered_now``, ``dead_now`` and ``delivered`` are of this run alone, from ``start`` on. The first
-    two are counted where records are read; the sink counts ``delivered``. ``repeated`` is how many records a handler
-    may have received twice so far.
-    """
+    """The counts of a chunk up to ``position``, as they will be once the open transaction is committed."""
 
     chunk: Chunk
-    start: int
-    position: int
-    records: int = 0
-    filtered: int = 0
-    dead: int = 0
+    before: ChunkProgress
+    """The ledger's progress before this run."""
+
+    run: ChunkResult
+    """This run alone. The reader counts ``visible`` and ``filtered``, the sink ``delivered`` and ``dead``."""
+
     size: int = 0
+    """Bytes that this run has delivered."""
+
     lost: tuple[LostOffsets, ...] = ()
     repeated: int = 0
-    visible: int = 0
-    delivered: int = 0
-    dead_now: int = 0
-    filtered_now: int = 0
+    """How many records a handler may have received twice so far."""
 
     @classmethod
     def of(cls, chunk: Chunk, known: ChunkProgress | None) -> ChunkCount:
         """The counts of the ledger, before this run has delivered anything. ``known`` None: the chunk has not begun."""
-        if known is None:
-            return cls(chunk, chunk.start, chunk.start)
-        position = min(max(known.delivered_to, chunk.start), chunk.end)
-        return cls(
-            chunk,
-            position,
-            position,
-            known.records,
-            known.filtered,
-            known.dead,
-            known.size,
-            known.lost,
-            known.may_repeat,
-        )
+        before = known or ChunkProgress(chunk.number, chunk.start, 0, 0, 0, 0, 0, 0)
+        position = min(max(before.delivered_to, chunk.start), chunk.end)
+        run = ChunkResult(chunk.number, position, position, 0, 0, 0, 0)
+        return cls(chunk, before, run, lost=before.lost, repeated=before.may_repeat)
+
+    @property
+    def position(self) -> int:
+        """All below this offset is counted."""
+        return self.run.position
 
     @property
     def finished(self) -> bool:
@@ -60,34 +50,27 @@ class ChunkCount:
 
     def moved(self, position: int) -> ChunkCount:
         """A copy with the position moved up to this offset, at most to the chunk's end: all below is read."""
-        return replace(self, position=max(self.position, min(position, self.chunk.end)))
+        return replace(self, run=replace(self.run, position=max(self.position, min(position, self.chunk.end))))
 
     def with_records(
         self, position: int, visible: int, delivered: int, size: int, dead: int = 0, filtered: int = 0
     ) -> ChunkCount:
         """A copy with these counts added, and the position moved forward."""
-        return replace(
-            self,
-            position=max(self.position, position),
-            records=self.records + visible,
-            filtered=self.filtered + filtered,
-            filtered_now=self.filtered_now + filtered,
-            dead=self.dead + dead,
-            size=self.size + size,
-            visible=self.visible + visible,
-            delivered=self.delivered + delivered,
-            dead_now=self.dead_now + dead,
+        run = self.run
+        added = ChunkResult(
+            run.chunk,
+            run.start,
+            max(run.position, position),
+            run.visible + visible,
+            run.delivered + delivered,
+            run.filtered + filtered,
+            run.dead + dead,
         )
+        return replace(self, run=added, size=self.size + size)
 
     def read(self, visible: int, filtered: int) -> ChunkCount:
         """A copy with what was read and filtered out in this run up to the position, as counted where it was read."""
-        return replace(
-            self,
-            records=self.records + visible - self.visible,
-            visible=visible,
-            filtered=self.filtered + filtered - self.filtered_now,
-            filtered_now=filtered,
-        )
+        return replace(self, run=replace(self.run, visible=visible, filtered=filtered))
 
     def with_repeated(self, records: int) -> ChunkCount:
         """A copy that counts ``records`` more as possibly received twice."""
@@ -102,26 +85,14 @@ class ChunkCount:
         return ChunkProgress(
             self.chunk.number,
             self.position,
-            self.records,
-            self.filtered,
-            self.dead,
-            self.size,
+            self.before.records + self.run.visible,
+            self.before.filtered + self.run.filtered,
+            self.before.dead + self.run.dead,
+            self.before.size + self.size,
             now_ms,
             epoch,
             tuple(one for one in self.lost if one.end <= self.position),
             self.repeated + may_repeat,
-        )
-
-    def result(self) -> ChunkResult:
-        """The counts of this run, for verification."""
-        return ChunkResult(
-            self.chunk.number,
-            self.start,
-            self.position,
-            self.visible,
-            self.delivered,
-            self.filtered_now,
-            self.dead_now,
         )
 
 

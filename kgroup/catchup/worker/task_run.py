@@ -105,8 +105,8 @@ class TaskRun:
         sink moves the count to a piece's position when all below is delivered. Ends early if the task is asked to stop.
         """
         number = chunk.number
-        self._read[number] = read = RecordTally(self.counts[number].visible)
-        self._filtered[number] = filtered = RecordTally(self.counts[number].filtered_now)
+        self._read[number] = read = RecordTally(self.counts[number].run.visible)
+        self._filtered[number] = filtered = RecordTally(self.counts[number].run.filtered)
         for item in self.reader.batches(chunk.topic, chunk.partition, self.counts[number].position, chunk.end):
             if isinstance(item, LostOffsets):
                 self.counts[number] = self.counts[number].with_lost(item)
@@ -153,16 +153,16 @@ class TaskRun:
 
     def report_progress(self, chunk: Chunk) -> None:
         """Report the progress of this chunk and of the task."""
-        self.counted(chunk.number)
+        position = self.counted(chunk.number).position
         counts = self.counts.values()
         self._report(
             TaskProgress(
                 chunk.number,
-                self.counts[chunk.number].position,
-                sum(one.records for one in counts),
-                sum(one.filtered for one in counts),
-                sum(one.dead for one in counts),
-                sum(one.size for one in counts),
+                position,
+                sum(one.before.records + one.run.visible for one in counts),
+                sum(one.before.filtered + one.run.filtered for one in counts),
+                sum(one.before.dead + one.run.dead for one in counts),
+                sum(one.before.size + one.size for one in counts),
             )
         )
 
@@ -198,7 +198,7 @@ class TaskRun:
         return TaskResult(
             self.spec.number,
             tuple(self.ledger.progress[number] for number in sorted(self.ledger.progress)),
-            tuple(count.result() for count in self.committed.values() if count.position > count.start),
+            tuple(count.run for count in self.committed.values() if count.position > count.run.start),
             tuple(self.stopped),
             finished,
             not finished and self.asked_to_stop(),

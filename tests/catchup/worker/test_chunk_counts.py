@@ -8,6 +8,7 @@ import pytest
 
 from kgroup.catchup.worker.chunk_counts import ChunkCount, RecordTally
 from kgroup.groups.catchup.model import Chunk, ChunkProgress
+from kgroup.groups.catchup.verification import ChunkResult
 
 
 @dataclass
@@ -40,8 +41,8 @@ def test_what_was_read_counts_in_place_of_what_the_sink_says() -> None:
     before = ChunkProgress(0, 40, 38, 6, 0, 320, 0, 1)
     count = ChunkCount.of(Chunk("orders", 0, 0, 100, 0), before).with_records(100, 29, 29, 290)
 
-    found = count.read(35, 5)
+    counted = count.read(35, 5)
 
-    assert (found.records, found.filtered, found.visible, found.delivered) == (73, 11, 35, 29)
-    assert found.read(35, 5) == found
-    assert (found.result().visible, found.result().delivered, found.result().filtered) == (35, 29, 5)
+    assert counted.run == ChunkResult(0, 40, 100, visible=35, delivered=29, filtered=5, dead=0)
+    assert counted.progress(2, 9) == ChunkProgress(0, 100, 38 + 35, 6 + 5, 0, 320 + 290, 9, 2)
+    assert counted.read(35, 5) == counted
