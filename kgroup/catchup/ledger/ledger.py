@@ -60,20 +60,25 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class PlanListing:
-    """The plans of a ledger, oldest first.
-
-    ``plans`` are those that were wanted, with all their records; ``heads`` are of all plans. ``unread`` has, by id, why
-    a record of a plan cannot be read; ``headless`` are those of which it is the plan's own record, so that their group
-    is unknown. ``pruned`` are plans that were finished and pruned. ``hidden`` is set if an open transaction hid the
-    newest records for too long: the list is slightly out of date, and no decision may depend on it.
-    """
+    """The plans of a ledger, oldest first."""
 
     plans: tuple[PlanSnapshot, ...]
+    """Those that were wanted, with all their records."""
+
     unread: tuple[tuple[str, KgroupError], ...] = ()
+    """Why a record of a plan cannot be read, by its id."""
+
     hidden: Refused | None = None
+    """An open transaction hid the newest records for too long: no decision may depend on the list."""
+
     pruned: frozenset[str] = frozenset()
+    """Plans that were finished and pruned."""
+
     heads: tuple[PlanHead, ...] = ()
+    """Of all plans."""
+
     headless: frozenset[str] = frozenset()
+    """Plans whose own record cannot be read, so that their group is unknown."""
 
     @property
     def closed(self) -> frozenset[str]:
@@ -118,7 +123,6 @@ class Ledger:
         self.close()
 
     def close(self) -> None:
-        """Close the connections."""
         for unused in self._ready.values():
             unused.add_done_callback(_close_unused)
         self._ready.clear()
@@ -334,7 +338,7 @@ class Ledger:
     ) -> Runner:
         """Become the runner of a plan: from now on the previous runner and its workers cannot write.
 
-        ``Runner.found`` is read last. Raises NotFound with code ``no-plan``, and Refused with code ``superseded`` if
+        ``Runner.snapshot`` is read last. Raises NotFound with code ``no-plan``, and Refused with code ``superseded`` if
         yet another runner was faster. A plan that this version of kgroup cannot read is not taken from its runner,
         except ``lenient``, to end it.
         """

@@ -10,18 +10,18 @@ from kgroup.support.errors import KgroupError
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An error of a task as plain values. ``kind`` is its class in kgroup.support.errors, None for a bug.
-
-    ``trace`` is the traceback of a bug, None for a KgroupError.
-    """
+    """An error of a task as plain values."""
 
     kind: str | None
+    """Its class in kgroup.support.errors, None for a bug."""
+
     message: str
     code: str
     exit_code: int
     details: tuple[str, ...]
     hint: str | None
     trace: str | None
+    """The traceback of a bug, None for a KgroupError."""
 
 
 def failure_of(error: Exception) -> Failure:

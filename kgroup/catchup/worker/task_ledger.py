@@ -37,15 +37,16 @@ _LARGE_AMOUNTS = {
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One task for a worker, of the plan whose own record is at ``offset`` of the ledger.
-
-    ``epoch`` is that of the runner that sent it. It can be pickled.
-    """
+    """One task for a worker. It can be pickled."""
 
     ledger: str
     plan_id: str
     offset: int
+    """Of the plan's own record in the ledger."""
+
     epoch: int
+    """Of the runner that sent it."""
+
     task: Task
 
     def __str__(self) -> str:
@@ -55,10 +56,9 @@ class Work:
 class TaskLedger:
     """The transactions of one task. Entering it takes the task's transactional id, leaving it aborts an open one.
 
-    ``progress`` is the ledger's progress of the task's chunks, by number; a chunk that has not begun is absent.
-    ``producer`` is confluent's Producer: what it produces between ``begin`` and ``commit`` is delivered together with
-    the progress. A transaction may last ``transactions.LONGEST_S``. ``tuning`` are librdkafka settings in addition to
-    those for large amounts. ``timeout_s`` is how long no broker may answer at all; ``on_wait`` is as in the ledger.
+    What ``producer`` produces between ``begin`` and ``commit`` is delivered together with the progress. A transaction
+    may last ``transactions.LONGEST_S``. ``tuning`` are librdkafka settings in addition to those for large amounts.
+    ``timeout_s`` is how long no broker may answer at all; ``on_wait`` is as in the ledger.
     """
 
     def __init__(
@@ -72,6 +72,7 @@ class TaskLedger:
     ) -> None:
         self.work = work
         self.progress: dict[int, ChunkProgress] = {}
+        """The ledger's progress of the task's chunks, by number; a chunk that has not begun is absent."""
         self._config = config
         self._timeout_s = timeout_s
         self._tuning = {**_LARGE_AMOUNTS, **(tuning or {})}
@@ -156,7 +157,6 @@ class TaskLedger:
         self.progress = view.progress(work.plan_id, work.task.chunks)
 
     def begin(self) -> None:
-        """Begin a transaction."""
         self._taken().begin()
         self._open = True
 

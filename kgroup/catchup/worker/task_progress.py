@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TaskProgress:
-    """How far a task is, for display.
-
-    ``chunk`` is the number of the current chunk. ``position`` is its next offset, whether committed or not. The other
-    fields are totals of the whole task, including earlier attempts.
-    """
+    """How far a task is. The counts are totals of the whole task, including earlier attempts."""
 
     chunk: int
+    """The number of the current chunk."""
+
     position: int
+    """Its next offset, whether committed or not."""
+
     records: int
     filtered: int
     dead: int

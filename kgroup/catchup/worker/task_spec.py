@@ -24,53 +24,61 @@ class TransactionBounds:
 
 @dataclass(frozen=True, slots=True)
 class Handling:
-    """How records are handed to a handler.
-
-    ``lanes`` handlers work in parallel; with order ``partition`` it is one. Each gets up to ``batch`` records at once,
-    if it accepts several. A refused record is retried ``retries`` times: first after ``backoff_s``, then after twice
-    that, and so on, at most a minute. ``timeout_s`` is how long a handler may take for the records it was given.
-    ``window`` limits the records handed over before progress is recorded: they may be received again after a crash.
-    """
+    """How records are handed to a handler."""
 
     lanes: int = 1
+    """Handlers that work in parallel; one with order ``partition``."""
+
     batch: int = 500
+    """Records that a handler gets at once, if it accepts several."""
+
     retries: int = 3
     backoff_s: float = 0.5
+    """The pause before the first retry of a refused record. Each further one is twice as long, at most a minute."""
+
     timeout_s: float = 60.0
+    """How long a handler may take for the records it was given."""
+
     window: int = 10_000
+    """Records handed over before progress is recorded: they may be received again after a crash."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskSpec:
-    """One task of a plan.
-
-    ``chunks`` are in the order of work. ``options`` are the sink's, as in ``Delivery.options``. ``dead_letters`` is the
-    topic for refused records; if None, a refused record stops its partition. ``maybe_processed`` has, by partition, the
-    offset below which records may have been handled before (``GapRange``). ``rate`` is this task's share. ``config`` is
-    from ``librdkafka_config`` and contains secrets. ``timeout_s`` is how long a broker may take to answer.
-    """
+    """One task of a plan."""
 
     work: Work
     chunks: tuple[Chunk, ...]
+    """In the order of work."""
+
     sink: str
     options: Mapping[str, str]
+    """The sink's, as in ``Delivery.options``."""
+
     order: Order
     config: Mapping[str, Any] = field(repr=False)
+    """From ``librdkafka_config``, with secrets."""
+
     timeout_s: float
+    """How long a broker may take to answer."""
+
     maybe_processed: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """The offset below which records may have been handled before (``GapRange``)."""
+
     dead_letters: str | None = None
+    """The topic for refused records; None: a refused record stops its partition."""
+
     handling: Handling = Handling()
     bounds: TransactionBounds = TransactionBounds()
     rate: RateLimit | None = None
+    """This task's share."""
 
     @property
     def number(self) -> int:
-        """The task's number in its plan."""
         return self.work.task.number
 
     @property
     def plan_id(self) -> str:
-        """The plan of the task."""
         return self.work.plan_id
 
     def maybe_until(self, tp: TopicPartition) -> int:
@@ -91,15 +99,18 @@ class Stopped(PartitionValue):
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """The result of a task.
-
-    ``progress`` is what the ledger has of its chunks; ``counted`` is what this run counted independently of it.
-    ``finished``: every chunk is delivered to its end. ``interrupted``: it was asked to stop before that.
-    """
+    """The result of a task, by its number."""
 
     number: int
     progress: tuple[ChunkProgress, ...]
+    """What the ledger has of its chunks."""
+
     counted: tuple[ChunkResult, ...]
+    """What this run counted independently of it."""
+
     stopped: tuple[Stopped, ...]
     finished: bool
+    """Every chunk is delivered to its end."""
+
     interrupted: bool
+    """It was asked to stop before that."""

@@ -198,17 +198,15 @@ class RunnerEpoch(Struct, frozen=True):
 
 
 class ChunkProgress(Struct, frozen=True):
-    """How far a chunk is delivered: everything below ``delivered_to``.
-
-    With a transactional sink it is written in the transaction that delivers the records. ``records`` were visible to a
-    reader. Of them, ``filtered`` were not wanted, ``dead`` went to the dead-letter topic (or are named there), and the
-    others were delivered. ``may_repeat`` records of a handler may be delivered again, because they were processed but
-    that was not written to the ledger.
-    """
+    """How far a chunk is delivered. A transactional sink writes it in the transaction that delivers the records."""
 
     chunk: NonNegativeInt64
     delivered_to: NonNegativeInt64
+    """Everything below this offset is delivered."""
+
     records: NonNegativeInt64
+    """Visible to a reader: those delivered, ``filtered`` (not wanted) or ``dead`` (dead-lettered or named)."""
+
     filtered: NonNegativeInt64
     dead: NonNegativeInt64
     size: NonNegativeInt64
@@ -216,6 +214,7 @@ class ChunkProgress(Struct, frozen=True):
     epoch: NonNegativeInt64
     lost: tuple[LostOffsets, ...] = ()
     may_repeat: NonNegativeInt64 = 0
+    """Records that a handler may get again: they were processed, but that was not written to the ledger."""
 
 
 class RangeVerification(OffsetRange, frozen=True):
