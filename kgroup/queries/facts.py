@@ -96,7 +96,7 @@ class EvidenceOfLogs:
             ends=() if log_view is None or log is None else tuple(_past_log_ends(log, log_view, self._moments_ms)),
             last_stable=None if log_view is None else log_view.last_stable.offset,
             open_transaction=_oldest(facts.transactions.get(tp)),
-            retention=_retention(facts.retention, tp),
+            retention=retention_of(facts.retention, tp),
             leader=layout.leaders.get(tp.partition) if isinstance(layout, TopicLayout) else None,
             leader_epoch=None if log_view is None else log_view.leader_epoch,
         )
@@ -227,7 +227,8 @@ def _oldest(transactions: tuple[told_facts.OpenTransaction, ...] | KgroupError |
     )
 
 
-def _retention(retentions: TopicRetentions | None, tp: TopicPartition) -> Retention | None:
+def retention_of(retentions: TopicRetentions | None, tp: TopicPartition) -> Retention | None:
+    """The retention of a partition; None if it was not read."""
     settings = None if retentions is None else retentions.settings.get(tp.topic)
     if retentions is None or settings is None:
         return None

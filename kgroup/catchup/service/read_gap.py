@@ -19,6 +19,7 @@ from kgroup.groups.commit_tags import CatchupCommitTag
 from kgroup.model.group_log import CommitWritten
 from kgroup.model.groups import Group, LogRange
 from kgroup.model.topic_partition import TopicPartition
+from kgroup.queries.facts import retention_of
 from kgroup.support.errors import KgroupError, NotFound
 
 _PAST_BUDGET_S = 1.5
@@ -217,26 +218,16 @@ def _facts(
     keeping: TopicRetentions,
     grown_from: int | None,
 ) -> PartitionLog:
-    settings = keeping.settings.get(tp.topic)
     grown = 0 if grown_from is None else view.end - grown_from
-    size = keeping.sizes.get(tp)
-    unknown = None
-    if settings is None:
-        unknown = f"no DESCRIBE_CONFIGS on {tp.topic}"
-    elif settings.retention_bytes is not None and size is None:
-        unknown = f"{tp.topic} has retention.bytes, but the size of its logs could not be read"
     return PartitionLog(
         start=view.start,
         last_stable=view.last_stable.offset,
         last_stable_epoch=view.last_stable.leader_epoch,
         high_watermark=view.end,
         topic_id=layout.id if isinstance(layout, TopicLayout) else None,
-        retention_ms=settings.retention_ms if settings else None,
-        retention_bytes=settings.retention_bytes if settings else None,
-        size=size,
-        records_per_offset=None if settings is not None and settings.compacted else 1.0,
+        retention=retention_of(keeping, tp),
+        size=keeping.sizes.get(tp),
         growth_per_s=grown * 1000 / _GROWTH_SPAN_MS,
-        retention_unknown=unknown,
     )
 
 

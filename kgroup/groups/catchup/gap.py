@@ -13,6 +13,8 @@ import msgspec
 
 from kgroup.groups.catchup.gap_request import GapRequest, Missing
 from kgroup.groups.catchup.model import LOG_END, UNTIL, ExplainedRange, GapRange
+from kgroup.groups.lag.evidence import Retention
+from kgroup.groups.lag.rates import UnreadPart, first_deletion
 from kgroup.groups.reset_targets import NO_COMMIT, TopicChoice
 from kgroup.model.commit import Commit
 from kgroup.model.groups import Group
@@ -45,12 +47,10 @@ class PartitionLog(msgspec.Struct, frozen=True):
     - ``last_stable_epoch`` is the leader epoch of ``last_stable``, None if the broker gave none.
     - ``high_watermark`` is the log end (ListOffsets, read_uncommitted).
     - ``topic_id`` is None on brokers without topic ids.
-    - ``retention_ms`` and ``retention_bytes`` are None if unlimited (-1, or only compaction) or unreadable.
+    - ``retention`` is None if it could not be read.
     - ``size`` is the bytes of the whole log, None if unknown.
-    - ``records_per_offset`` is 1.0 for a log without holes, None if unknown (compacted topics).
     - ``oldest_ms`` is the time of the first record of the gap. To learn where that record is, plan once without it.
     - ``growth_per_s`` is the offsets written per second, None if unknown.
-    - ``retention_unknown`` is why it is unknown when retention deletes records; None: it is known.
     - ``skip_to`` and ``until`` are the offsets of the first records since ``--skip-before`` and ``--until``. None:
       there is none, or the option is not given.
     """
@@ -60,13 +60,10 @@ class PartitionLog(msgspec.Struct, frozen=True):
     last_stable_epoch: int | None
     high_watermark: int
     topic_id: str | None = None
-    retention_ms: int | None = None
-    retention_bytes: int | None = None
+    retention: Retention | None = None
     size: int | None = None
-    records_per_offset: float | None = 1.0
     oldest_ms: int | None = None
     growth_per_s: float | None = None
-    retention_unknown: str | None = None
     skip_to: int | None = None
     until: int | None = None
 
@@ -383,9 +380,7 @@ def _row(
     cut_off: bool,
 ) -> GapRange:
     offsets = end - start
-    records: int | None = 0
-    if offsets:
-        records = None if log.records_per_offset is None else round(offsets * min(log.records_per_offset, 1.0))
+    compacted = log.retention is not None and log.retention.compacted  # its log has holes
     each = log.bytes_per_offset if offsets else 0.0
     return GapRange(
         *tp,
@@ -396,7 +391,7 @@ def _row(
         None if cut_off else log.last_stable_epoch,
         log.topic_id,
         maybe,
-        records,
+        None if offsets and compacted else offsets,
         None if each is None else round(offsets * each),
         log.oldest_ms if offsets else None,
         _deadline(log, start, now_ms) if offsets else None,
@@ -405,14 +400,12 @@ def _row(
 
 def _deadline(log: PartitionLog, start: int, now_ms: int) -> int | None:
     """When retention may delete the record at ``start``: by its age, or because of the size written after it."""
-    moments = []
-    if log.retention_ms is not None and log.oldest_ms is not None:
-        moments.append(log.oldest_ms + log.retention_ms)
-    each = log.bytes_per_offset
-    if log.retention_bytes is not None and each and log.growth_per_s:
-        room = log.retention_bytes - (log.high_watermark - start) * each
-        moments.append(now_ms + max(0, math.floor(room / (log.growth_per_s * each) * 1000)))
-    return min(moments, default=None)
+    if log.retention is None:
+        return None
+    end = log.high_watermark
+    unread = UnreadPart(end - start, end - log.start, log.oldest_ms, log.growth_per_s)
+    deletion = first_deletion(log.retention, unread, now_ms)
+    return None if deletion is None else deletion[0]
 
 
 def _maybe_processed(tp: TopicPartition, commit: Commit, start: int, end: int, work: LastActivity) -> int | None:

@@ -143,9 +143,9 @@ def _retention(gap: Gap, logs: Mapping[TopicPartition, PartitionLog], pace: Repl
     """
     takes = duration_s(gap, pace)
     unread = {
-        item.topic: log.retention_unknown
+        item.topic: why
         for item in gap.ranges
-        if item.end > item.start and (log := logs.get(item.tp)) is not None and log.retention_unknown
+        if item.end > item.start and (why := _why_unknown(item.topic, logs.get(item.tp)))
     }
     for topic, why in sorted(unread.items()):
         message = f"{topic}: it is unknown whether retention deletes records before they are replayed: {why}"
@@ -156,7 +156,8 @@ def _retention(gap: Gap, logs: Mapping[TopicPartition, PartitionLog], pace: Repl
             continue
         left_s = (item.retention_deadline_ms - now_ms) / 1000
         log = logs.get(item.tp)
-        kept_s = None if log is None or log.retention_ms is None else log.retention_ms / 1000
+        kept_ms = None if log is None or log.retention is None else log.retention.time_ms
+        kept_s = None if kept_ms is None else kept_ms / 1000
         first = "retention deletes the first record of the gap"
         if takes is not None and kept_s is not None and takes > kept_s:
             kept = f"retention keeps records for {format_duration(kept_s)}"
@@ -173,6 +174,17 @@ def _retention(gap: Gap, logs: Mapping[TopicPartition, PartitionLog], pace: Repl
         elif left_s < takes * _SAFETY:
             about = f"the replay needs about {format_duration(takes)}"
             yield _overtaken(RiskLevel.WARNING, item, f"{first} in {format_duration(left_s)}; {about}")
+
+
+def _why_unknown(topic: str, log: PartitionLog | None) -> str | None:
+    """Why it is unknown when retention deletes records of the log; None: it is known."""
+    if log is None:
+        return None
+    if log.retention is None:
+        return f"no DESCRIBE_CONFIGS on {topic}"
+    if log.retention.limit_bytes is not None and log.retention.size_bytes is None:
+        return f"{topic} has retention.bytes, but the size of its logs could not be read"
+    return None
 
 
 def _overtaken(level: RiskLevel, item: GapRange, what: str) -> Risk:

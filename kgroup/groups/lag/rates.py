@@ -296,20 +296,22 @@ def retention_left(retention: Retention, unread: UnreadPart, now_ms: int) -> Ret
     """
     if not retention.deletes:
         return RetentionLeft(None, endless=True, compacted=retention.compacted)
-    candidates = []
-    by_time = by_size = None
-    if retention.time_ms is not None and unread.first_ms is not None:
-        by_time = max(0, unread.first_ms + retention.time_ms - now_ms)
-        candidates.append((by_time, "time"))
-    if retention.limit_bytes is not None:
-        by_size = _until_full_ms(retention, unread)
-        if by_size is not None:
-            candidates.append((by_size, "size"))
-    if not candidates:
+    deletion = first_deletion(retention, unread, now_ms)
+    if deletion is None:
         endless = retention.time_ms is None and retention.limit_bytes is None
         return RetentionLeft(None, endless=endless, compacted=retention.compacted)
-    left_ms, by = min(candidates)
-    return RetentionLeft(left_ms, by, compacted=retention.compacted)
+    at_ms, by = deletion
+    return RetentionLeft(max(0, at_ms - now_ms), by, compacted=retention.compacted)
+
+
+def first_deletion(retention: Retention, unread: UnreadPart, now_ms: int) -> tuple[int, str] | None:
+    """When retention may delete the first unread record, and whether by ``time`` or ``size``; None if unknown."""
+    moments = []
+    if retention.time_ms is not None and unread.first_ms is not None:
+        moments.append((unread.first_ms + retention.time_ms, "time"))
+    if (full_ms := _until_full_ms(retention, unread)) is not None:
+        moments.append((now_ms + full_ms, "size"))
+    return min(moments, default=None)
 
 
 def _until_full_ms(retention: Retention, unread: UnreadPart) -> int | None:

@@ -11,6 +11,7 @@ import pytest
 from kgroup.groups.catchup.gap import SKIPPED, UNREAD, Gap, LastActivity, LastCommit, PartitionLog, plan_gap
 from kgroup.groups.catchup.gap_request import GapRequest, Missing, parse_ranges
 from kgroup.groups.catchup.model import ExplainedRange, GapRange
+from kgroup.groups.lag.evidence import Retention
 from kgroup.groups.reset_targets import TopicChoice, parse_topics
 from kgroup.model.commit import Commit
 from kgroup.model.groups import Group, Partition
@@ -276,8 +277,7 @@ def test_what_a_range_that_is_cut_off_is_committed_with() -> None:
         (log_of(0, 100, 100, size=10_000), 30, 3_000),
         (log_of(50, 100, 100, size=10_000), 30, 6_000),
         (log_of(0, 100, 100, size=0), 30, 0),
-        (log_of(0, 100, 100, size=10_000, records_per_offset=0.5), 15, 3_000),
-        (log_of(0, 100, 100, records_per_offset=None), None, None),
+        (log_of(0, 100, 100, retention=Retention(None, compacted=True)), None, None),
     ],
 )
 def test_records_and_bytes_are_estimated(log: PartitionLog, records: int | None, size: int | None) -> None:
@@ -290,14 +290,16 @@ def test_records_and_bytes_are_estimated(log: PartitionLog, records: int | None,
     ("log", "deadline_ms"),
     [
         (log_of(), None),
-        (log_of(retention_ms=3_600_000), None),
+        (log_of(retention=Retention(3_600_000)), None),
         (log_of(oldest_ms=5_000_000), None),
-        (log_of(oldest_ms=5_000_000, retention_ms=3_600_000), 8_600_000),
+        (log_of(oldest_ms=5_000_000, retention=Retention(None)), None),
+        (log_of(oldest_ms=5_000_000, retention=Retention(3_600_000)), 8_600_000),
         # 50 offsets of 100 bytes lie from 70 on; 1,000 more bytes are 10 offsets, 2 a second.
-        (log_of(size=12_000, retention_bytes=6_000, growth_per_s=2), NOW_MS + 5_000),
-        (log_of(size=12_000, retention_bytes=4_000, growth_per_s=2), NOW_MS),
-        (log_of(size=12_000, retention_bytes=6_000), None),
-        (log_of(oldest_ms=NOW_MS, retention_ms=1, size=12_000, retention_bytes=6_000, growth_per_s=2), NOW_MS + 1),
+        (log_of(retention=Retention(None, 6_000, 12_000), growth_per_s=2), NOW_MS + 5_000),
+        (log_of(retention=Retention(None, 4_000, 12_000), growth_per_s=2), NOW_MS),
+        (log_of(retention=Retention(None, 4_000, 12_000)), NOW_MS),
+        (log_of(retention=Retention(None, 6_000, 12_000)), None),
+        (log_of(oldest_ms=NOW_MS, retention=Retention(1, 6_000, 12_000), growth_per_s=2), NOW_MS + 1),
     ],
 )
 def test_when_retention_takes_the_first_record(log: PartitionLog, deadline_ms: int | None) -> None:

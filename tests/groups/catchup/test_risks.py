@@ -8,12 +8,13 @@ from msgspec.structs import replace
 from kgroup.groups.catchup.gap import SKIPPED, Gap, LastActivity, LastCommit, PartitionLog
 from kgroup.groups.catchup.model import ExplainedRange, GapRange
 from kgroup.groups.catchup.risks import ReplayPace, Risk, RiskLevel, duration_s, risks
+from kgroup.groups.lag.evidence import Retention
 from kgroup.model.topic_partition import TopicPartition
 from tests.helpers.catchup.plans import gap_range
 
 NOW_MS = 1_795_229_931_000
 FAST = ReplayPace(1_000.0, startup_s=5.0)
-LOG = PartitionLog(0, 120, 7, 120)
+LOG = PartitionLog(0, 120, 7, 120, retention=Retention(None))
 
 
 def gap_of(*ranges: GapRange, group: str | None = "svc") -> Gap:
@@ -29,12 +30,15 @@ def said(
 
 def test_retention_that_could_not_be_read_is_said_once_a_topic() -> None:
     """Without its settings no deadline is known: the plan looked as if there was none."""
-    unread = replace(LOG, retention_unknown="no DESCRIBE_CONFIGS on orders")
+    unread = replace(LOG, retention=None)
     (risk,) = said(gap_of(gap_range(), gap_range(partition=1)), "retention-unknown", log=unread)
     assert (risk.level, risk.topic, risk.partition) == (RiskLevel.WARNING, "orders", None)
     assert risk.message.endswith("before they are replayed: no DESCRIBE_CONFIGS on orders")
     assert "--operation DescribeConfigs --topic orders" in (risk.hint or "")
     assert said(gap_of(gap_range()), "retention-unknown") == []
+    (risk,) = said(gap_of(gap_range()), "retention-unknown", log=replace(LOG, retention=Retention(None, 1_000)))
+    assert "orders has retention.bytes, but the size of its logs could not be read" in risk.message
+    assert risk.hint is None
 
 
 @pytest.mark.parametrize(
@@ -71,7 +75,7 @@ def test_retention(
     left_ms: int | None, kept_ms: int | None, pace: ReplayPace, level: RiskLevel | None, says: str
 ) -> None:
     deadline_ms = None if left_ms is None else NOW_MS + left_ms
-    log = PartitionLog(0, 120, 7, 120, retention_ms=kept_ms)
+    log = replace(LOG, retention=Retention(kept_ms))
 
     found = said(gap_of(gap_range(3, deadline_ms=deadline_ms)), "retention", pace, log=log)
 
@@ -123,7 +127,7 @@ def test_what_is_gone_given_up_or_hidden_is_named() -> None:
         abandoned=(ExplainedRange("orders", 0, 60, 61, SKIPPED),),
         release_point="until",
     )
-    held = PartitionLog(0, 120, 7, 126)
+    held = replace(LOG, high_watermark=126)
 
     found = risks(gap, {TopicPartition("orders", 0): held}, LastActivity(), replace(FAST, guessed=True), NOW_MS)
 
