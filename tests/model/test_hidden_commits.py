@@ -63,7 +63,7 @@ def test_no_bound_holds(hidden: tuple[TopicPartition, ...] | None) -> None:
     seen, partly = measure_lag(GROUP, LagEvidence(NOW_MS)), measure_lag(group, LagEvidence(NOW_MS))
     bounds = LagBounds(max_lag=1000, max_lag_time_s=60.0)
     assert check_lag([seen.total], bounds, NOW_MS) == check_hidden(seen) == ()
-    assert [(violation.known, violation.group) for violation in check_lag([partly.total], bounds, NOW_MS)] == [
+    assert [(violation.known, violation.subject) for violation in check_lag([partly.total], bounds, NOW_MS)] == [
         (False, "svc")
     ] * 2
     assert [violation.known for violation in check_hidden(partly)] == [False]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Annotated
 
 import msgspec
 
@@ -31,18 +32,14 @@ class LagBounds(msgspec.Struct, frozen=True):
 
 
 class Violation(msgspec.Struct, frozen=True):
-    """A bound that does not hold. ``known`` is False if the value is unknown, which does not pass the check."""
+    """A bound that does not hold, or cannot be checked, which does not pass."""
 
-    subject: str
-    text: str
-    group: str
-    known: bool = True
+    subject: Annotated[str, "The group, topic or partition."]
+    text: Annotated[str, "The bound and what was measured, for people."]
+    known: Annotated[bool, "False if the bound cannot be checked."] = True
 
     def __str__(self) -> str:
         return f"{self.subject}: {self.text}"
-
-    def document(self) -> dict[str, object]:
-        return {"subject": self.subject, "text": self.text, "known": self.known}
 
 
 def parse_status(text: str, option: str = "--fail-on") -> LagStatus:
@@ -79,7 +76,7 @@ def check_hidden(report: GroupLag) -> tuple[Violation, ...]:
     hidden = report.total.hidden
     if hidden is None:
         return ()
-    return (Violation(report.group, f"commits are hidden ({hidden})", report.group, known=False),)
+    return (Violation(report.group, f"commits are hidden ({hidden})", known=False),)
 
 
 def _lag(row: LagRow, bound: int) -> list[Violation]:
@@ -121,7 +118,7 @@ def _status(row: LagRow, mildest: LagStatus, now_ms: int) -> list[Violation]:
 
 
 def _violation(row: LagRow, text: str, *, known: bool = True) -> Violation:
-    return Violation(row.name, text, row.group, known)
+    return Violation(row.name, text, known)
 
 
 def _most(row: LagRow) -> str:

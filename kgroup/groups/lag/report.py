@@ -1,11 +1,11 @@
-"""The measured lag of a group: rows of partitions, topics and the group, their order, and their JSON forms."""
+"""The measured lag of a group: rows of partitions, topics and the group, and their order."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
 from operator import attrgetter
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -14,8 +14,7 @@ from kgroup.groups.lag.evidence import BlockingTransaction, Isolation
 from kgroup.groups.lag.rates import SPANS_MS, LagTrend, Outlook, Rates, RetentionLeft, slowest, sum_rates
 from kgroup.groups.lag.status import LagStatus, StatusResult
 from kgroup.model.groups import Partition
-from kgroup.model.topic_partition import PartitionName, TopicPartition, partition_names
-from kgroup.support.instants import rfc3339
+from kgroup.model.topic_partition import TopicPartition
 
 _UNKNOWN_SPANS = (Rates(),) * len(SPANS_MS)
 _NOT_READ = LagStatus.STALL.severity
@@ -115,34 +114,6 @@ class PartitionLag(msgspec.Struct, frozen=True, gc=False):
             return True
         return self.outlook.pace in (LagTrend.DRAINING, LagTrend.NOT_AT_THIS_RATE) and self.outlook.seconds != 0.0
 
-    def document(self) -> dict[str, Any]:
-        p, transaction = self.partition, self.open_transaction
-        return {
-            "topic": p.topic,
-            "partition": p.partition,
-            "committed": p.commit.offset if p.commit else None,
-            "first_unread": self.first,
-            "log_start": p.log.start if p.log else None,
-            "log_end": p.log.end if p.log else None,
-            "measured_against": self.end,
-            "lag": self.lag,
-            "phantom_count": self.phantom,
-            "held_back_count": self.held_back,
-            "open_transaction": None if transaction is None else _transaction_document(transaction),
-            "time_lag_ms": self.time_lag_ms,
-            "last_commit_at": rfc3339(self.last_commit_ms),
-            "last_commit_at_ms": self.last_commit_ms,
-            **_status_document(self.status_result),
-            **_rates_document(self.rates, self.outlook),
-            "retention_left_ms": self.retention_left.left_ms if self.retention_left else None,
-            "member_id": p.owner.member_id if p.owner else None,
-            "client_id": p.owner.client_id if p.owner else None,
-            "host": p.owner.host if p.owner else None,
-            "leader_broker_id": self.leader,
-            "error_code": p.error,
-            "lag_unknown_reason": self.why if self.lag is None else None,
-        }
-
 
 class LagSum(msgspec.Struct, frozen=True):
     """The sum over the partitions of a ``topic``, or of the group (None).
@@ -177,18 +148,6 @@ class LagSum(msgspec.Struct, frozen=True):
     def status(self) -> LagStatus | None:
         """The worst status; None if none is bad and one is unknown."""
         return self.status_result.status
-
-    def document(self) -> dict[str, Any]:
-        """The fields of its JSON form; callers add the name and the partitions."""
-        return {
-            "lag": self.lag,
-            "unknown_partition_count": self.unknown,
-            "time_lag_ms": self.time_lag_ms,
-            "largest_partition": _partition_document(self.largest),
-            "oldest_partition": _partition_document(self.oldest),
-            **_status_document(self.status_result),
-            **_rates_document(self.rates, self.outlook),
-        }
 
 
 def sum_partitions(
@@ -260,18 +219,6 @@ class GroupLag(msgspec.Struct, frozen=True):
         """The group and its sum alone, in a hundredth of the memory."""
         return replace(self, partitions=(), topics=(), total=replace(self.total, partitions=()))
 
-    def document(self) -> dict[str, Any]:
-        """Its JSON form: an item of ``kgroup.lag/v1``."""
-        return {
-            "group": self.group,
-            "state": self.state,
-            "isolation": str(self.isolation),
-            **self.total.document(),
-            "hidden_commits": partition_names(self.hidden_commits),
-            "topics": [{"topic": each.topic, **each.document()} for each in self.topics],
-            "partitions": [each.document() for each in self.partitions],
-        }
-
 
 def _worst(partitions: Sequence[PartitionLag], hidden: str | None) -> StatusResult:
     """The worst status, and of equal ones the longest; OK only if all are known and no commit is hidden."""
@@ -284,45 +231,6 @@ def _worst(partitions: Sequence[PartitionLag], hidden: str | None) -> StatusResu
     return StatusResult(
         None, why=next((p.status_result.why for p in partitions if p.status_result.status is None), hidden)
     )
-
-
-def _status_document(result: StatusResult) -> dict[str, Any]:
-    return {
-        "lag_status": None if result.status is None else result.status.code,
-        "lag_status_began_at": rfc3339(result.since_ms),
-        "lag_status_began_at_ms": result.since_ms,
-        "lag_status_unknown_reason": result.why if result.status is None else None,
-    }
-
-
-def _rates_document(rates: Rates, outlook: Outlook) -> dict[str, Any]:
-    return {
-        "in_per_s": _rounded(rates.incoming),
-        "out_per_s": _rounded(rates.outgoing),
-        "rate_span_ms": rates.span_ms,
-        "growth_per_s": _rounded(rates.growth),
-        "pace": None if outlook.pace is LagTrend.UNKNOWN else str(outlook.pace),
-        "caught_up_in_ms": None if outlook.seconds is None else round(outlook.seconds * 1000),
-    }
-
-
-def _partition_document(row: PartitionLag | None) -> PartitionName | None:
-    return None if row is None else PartitionName(*row.partition.tp)
-
-
-def _transaction_document(transaction: BlockingTransaction) -> dict[str, Any]:
-    return {
-        "producer_id": transaction.producer_id,
-        "producer_epoch": transaction.producer_epoch,
-        "transactional_id": transaction.transactional_id,
-        "start_offset": transaction.start_offset,
-        "began_at": rfc3339(transaction.since_ms),
-        "began_at_ms": transaction.since_ms,
-    }
-
-
-def _rounded(rate: float | None) -> float | None:
-    return None if rate is None else round(rate, 3)
 
 
 _Row = TypeVar("_Row", bound=LagRow)

@@ -1,9 +1,8 @@
-"""A group's verdict: its lines in order, at most one further fact to check (``->``), commands, and its JSON form."""
+"""A group's verdict: its lines in order, at most one further fact to check (``->``), and commands."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
@@ -45,9 +44,9 @@ from kgroup.groups.verdict.shape import (
     siblings_words,
 )
 from kgroup.model.groups import Group
-from kgroup.model.topic_partition import PartitionName, TopicPartition
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration
-from kgroup.support.instants import rfc3339, short_time
+from kgroup.support.instants import short_time
 from kgroup.support.units import percent, plural, some_of
 
 
@@ -75,37 +74,6 @@ class GroupVerdict(msgspec.Struct, frozen=True):
         if since_ms is None:
             return f"{state} for an unknown time" if EvidenceSource.STATE in self.evidence.unknown else state
         return f"{state} for {format_duration(max(0, self.evidence.now_ms - since_ms) // 1000)}"
-
-    def document(self) -> dict[str, Any]:
-        """Its JSON form: the field ``group_verdict`` of a described group."""
-        siblings = self.siblings
-        return {
-            "state_began_at": rfc3339(self.evidence.state_since_ms),
-            "state_began_at_ms": self.evidence.state_since_ms,
-            "lag_status": None if self.report.total.status is None else self.report.total.status.code,
-            "draining": is_draining(self.report) if self.report.total.outlook.pace is not LagTrend.UNKNOWN else None,
-            "shape": {
-                "pattern": str(self.shape.kind),
-                "subject": self.shape.subject,
-                "partitions": [PartitionName(*p.partition.tp) for p in self.shape.behind],
-                "partition_count": self.shape.of,
-            },
-            "stuck_partitions": [PartitionName(*p.partition.tp) for p in stuck_of(self.report)],
-            "retention_left_ms": None if self.safe is None else self.safe.left_ms,
-            "other_groups": None
-            if siblings is None
-            else {
-                "keeping_up": list(siblings.keeping_up),
-                "lagging": list(siblings.lagging),
-                "unknown": list(siblings.unknown),
-                "without_reader": list(siblings.without_reader),
-                "quiet": list(siblings.quiet),
-                "unseen_reason": siblings.unseen,
-            },
-            "lines": [{"word": line.word.lower(), "text": line.text} for line in self.lines],
-            "next": self.next,
-            "commands": list(self.commands),
-        }
 
 
 def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None = None) -> GroupVerdict:

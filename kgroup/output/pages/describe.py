@@ -108,12 +108,14 @@ class DescribedGroup(msgspec.Struct, frozen=True):
             return plain
         rows = {(row.partition.topic, row.partition.partition): row for row in self.verdict.report.partitions}
         for partition in plain["partitions"]:
-            measured = rows[partition["topic"], partition["partition"]].document()
-            partition.update({name: measured[name] for name in _MEASURED})
-        return plain | {"verdict": self.verdict.document()}
+            row = rows[partition["topic"], partition["partition"]]
+            partition["time_lag_ms"] = row.time_lag_ms
+            partition["last_commit_at"] = rfc3339(row.last_commit_ms)
+            partition["lag_status"] = None if row.status is None else row.status.code
+        # Imported here: a page of many groups has no verdict.
+        from kgroup.output.pages.lag_documents import verdict_document
 
-
-_MEASURED = ("time_lag_ms", "last_commit_at", "lag_status")
+        return plain | {"verdict": verdict_document(self.verdict)}
 
 
 def source_document(state: LoggedState | None) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -28,6 +27,7 @@ from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
 from kgroup.model.pending_catchup import PendingCatchup
 from kgroup.output.pages.lag_cells import age_words, commit_age, status_cell
+from kgroup.output.pages.lag_documents import GroupLagDocument, lag_document
 from kgroup.output.pages.lag_records import records_of
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.hint import Hint
@@ -136,13 +136,8 @@ class MeasuredGroup(msgspec.Struct, frozen=True):
     pending: Sequence[PendingCatchup] | None = None
     pending_lines: Sequence[str] = ()
 
-    def document(self) -> Mapping[str, Any]:
-        return {
-            **self.report.document(),
-            "violations": [violation.document() for violation in self.violations],
-            "verdict": None if self.verdict is None else self.verdict.document(),
-            "pending_catchups": None if self.pending is None else list(self.pending),
-        }
+    def document(self) -> GroupLagDocument:
+        return lag_document(self.report, self.violations, self.verdict, self.pending)
 
 
 class LagPage:

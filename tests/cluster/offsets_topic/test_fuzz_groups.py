@@ -39,6 +39,7 @@ from kgroup.model.outcome import Outcome
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.output.pages import doctor as doctor_screen
 from kgroup.output.pages import history as history_screen
+from kgroup.output.pages.lag_documents import verdict_document
 from kgroup.output.terminal.draw import draw
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import Refused, UsageError
@@ -169,7 +170,7 @@ def test_any_verdict_and_diagnosis(examples: int) -> None:
             members=told.members,
             churn=told.churn,
         )
-        json.dumps(plain(group_verdict(about, known).document()))
+        json.dumps(plain(verdict_document(group_verdict(about, known))))
 
         seen = doctors_view(events, reach, about, HistoryQuery(min(times), now, now, 45_000))
         snapshot = msgspec.structs.replace(

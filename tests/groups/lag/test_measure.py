@@ -36,6 +36,7 @@ from kgroup.groups.lag.status import WAITS, LagStatus, status_words
 from kgroup.model.commit import Commit
 from kgroup.model.groups import Group, LogRange, Partition
 from kgroup.model.topic_partition import TopicPartition
+from kgroup.output.pages.lag_documents import lag_document
 from kgroup.support.errors import UsageError
 from tests.helpers.cases.lag import HOUR, MINUTE, NOW, SECOND, Part, at, evidence, group, steady
 
@@ -456,28 +457,28 @@ def test_any_group_can_be_measured_ordered_checked_and_written(parts: list[Part]
     assert sorted(map(id, sort_rows(rows, by))) == sorted(map(id, rows))
     for violation in check_lag(rows, LagBounds(0, 0.0, LagStatus.WARN), NOW):
         assert "\n" not in str(violation)
-    document = report.document()
-    assert len(document["partitions"]) == len(parts)
-    assert sum(p["lag"] or 0 for p in document["partitions"]) == (document["lag"] or 0)
+    document = lag_document(report)
+    assert len(document.partitions) == len(parts)
+    assert sum(p.lag or 0 for p in document.partitions) == (document.lag or 0)
     for row in report.partitions:
         assert row.lag is None or row.lag >= 0
         assert row.time_lag_ms is None or row.time_lag_ms >= 0
 
 
 def test_the_document_of_a_stuck_partition() -> None:
-    document = measured(STUCK).document()
+    document = lag_document(measured(STUCK))
 
-    assert document["lag_status"] == "stop"
-    assert document["topics"][0]["topic"] == "orders"
-    (row,) = document["partitions"]
-    assert row["lag"] == 3_940_025
-    assert row["time_lag_ms"] == 38 * MINUTE
-    assert row["lag_status_began_at_ms"] == NOW - 38 * MINUTE
-    assert row["lag_status_began_at"] == "2026-11-21T00:58:40.000Z"
-    assert row["out_per_s"] == 0
-    assert row["pace"] == "not-at-this-rate"
-    assert row["caught_up_in_ms"] is None
-    assert row["retention_left_ms"] == 11 * HOUR + 22 * MINUTE
+    assert document.lag_status == "stop"
+    assert document.topics[0].topic == "orders"
+    (row,) = document.partitions
+    assert row.lag == 3_940_025
+    assert row.time_lag_ms == 38 * MINUTE
+    assert row.lag_status_began_at_ms == NOW - 38 * MINUTE
+    assert row.lag_status_began_at == "2026-11-21T00:58:40.000Z"
+    assert row.out_per_s == 0
+    assert row.pace == "not-at-this-rate"
+    assert row.caught_up_in_ms is None
+    assert row.retention_left_ms == 11 * HOUR + 22 * MINUTE
 
 
 @pytest.mark.parametrize(

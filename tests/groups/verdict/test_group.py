@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -27,8 +28,9 @@ from kgroup.groups.verdict.group import GroupVerdict, group_verdict
 from kgroup.groups.verdict.shape import LagShape
 from kgroup.model.groups import Group, Member
 from kgroup.model.topic_partition import TopicPartition
+from kgroup.output.pages.lag_documents import verdict_document
 from kgroup.support.instants import rfc3339
-from kgroup.support.json_line import plain
+from kgroup.support.json_line import one_line_json
 from tests.helpers.cases.lag import (
     HALF_DAY,
     HOUR,
@@ -611,7 +613,7 @@ def test_shape(parts: list[Part], kind: LagShape) -> None:
 
 
 def test_the_document() -> None:
-    document = plain(ONE_STUCK.document())
+    document = json.loads(one_line_json(verdict_document(ONE_STUCK)))
 
     assert document["lag_status"] == "stop"
     assert document["draining"] is False
@@ -625,7 +627,7 @@ def test_the_document() -> None:
     assert document["retention_left_ms"] == 11 * HOUR + 22 * MINUTE
     assert document["other_groups"]["keeping_up"] == ["orders-billing", "orders-search"]
     assert [line["word"] for line in document["lines"]] == ["lag", "stuck", "record", "rate", "retention", "shape"]
-    assert judged(FINE).document()["other_groups"] is None
+    assert verdict_document(judged(FINE)).other_groups is None
 
 
 PARTS = st.builds(
@@ -665,7 +667,7 @@ def test_anything_gets_a_verdict(
     assert all(line.text and "\n" not in line.text and "None" not in line.text for line in found.lines)
     assert ("RATE" in words) == bool(parts)
     assert found.next is None or found.next.strip()
-    assert found.document()["shape"]["partition_count"] <= len(parts)
+    assert verdict_document(found).shape.partition_count <= len(parts)
 
 
 def test_a_transaction_whose_begin_nobody_tells_is_older_than_its_last_record() -> None:
@@ -749,4 +751,4 @@ def test_the_commands_that_follow(found: GroupVerdict, commands: list[str]) -> N
     expected = [command.format(before) for command in commands]
 
     assert list(found.commands) == expected
-    assert found.document()["commands"] == expected
+    assert list(verdict_document(found).commands) == expected

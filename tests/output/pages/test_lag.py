@@ -339,7 +339,7 @@ def test_a_described_group_with_its_verdict() -> None:
     row = next(line for line in lines if line.startswith("enrich-1"))
     assert row.split()[-4:] == ["3940025", "1", "45s", "1h"]
     (data,) = of_outcomes("describe", [found])["data"]
-    assert data["verdict"]["stuck_partitions"] == [{"topic": "orders", "partition": 7}]
+    assert data["verdict"]["stuck_partitions"] == ({"topic": "orders", "partition": 7},)
     assert data["partitions"][0]["time_lag_ms"] == 38 * MINUTE
     assert data["partitions"][0]["last_commit_at"] == "2026-11-21T00:58:40.000Z"
     assert set(data) == set(about.document()) | {"pending_catchups", "source", "newest_record_at"}
