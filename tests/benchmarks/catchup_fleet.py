@@ -166,14 +166,17 @@ class Fleet:
         return self._verb("prune", "all that are finished", kgroup("catchup", "prune", "--execute"))
 
     def add(self, plans: int, state: PlanState) -> None:
-        """Write plans of this size: finished ones are delivered, of open ones a half of the chunks is."""
+        """Write plans of this size: of open ones a half of the chunks is delivered, of finished ones all.
+
+        Of finished ones it has no chunks, as after the log cleaner: their end writes tombstones.
+        """
         producer = Producer({**self._config, **_SENDING})
         ranges = tuple(_range(self._source, number, self._size) for number in range(self._size.partitions))
         chunks = tuple(_chunks(ranges, self._size))
         tasks = assign_to_tasks(ranges, chunks, Order.PARTITION, PARALLELISM)
         delivery = Delivery("topic", Order.PARTITION, tasks, {"topic": self._target})
         progress = [_progress(chunk) for chunk in (chunks[::2] if state.is_open else chunks)]
-        encoded = [(item.chunk, encode(item)) for item in progress]
+        encoded = [(item.chunk, encode(item)) for item in progress if state.is_open]
         now_ms = time.time_ns() // 1_000_000
         for _ in range(plans):
             plan_id = new_plan_id()
@@ -193,7 +196,7 @@ class Fleet:
             for value in (plan, written, delivery, RunnerEpoch(1, "bench@here", now_ms, 0)):
                 producer.produce(self._ledger, encode(value), key_of(plan_id, value).encode(), 0)
             rows = [{"key": RecordKey(plan_id, RecordKind.CHUNK, n).encode(), "value": raw} for n, raw in encoded]
-            assert producer.produce_batch(self._ledger, rows, 0) == len(rows)
+            assert not rows or producer.produce_batch(self._ledger, rows, 0) == len(rows)
             if not state.is_open:
                 last = replace(written, state=state)
                 ended = PlanSnapshot(plan, 0, last, None, delivery, {item.chunk: item for item in progress})
