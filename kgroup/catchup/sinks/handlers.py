@@ -140,7 +140,7 @@ class _Handing:
     def _settle(self, wait_s: float) -> None:
         """Process the handlers' answers, report the progress, and commit if it is time."""
         self._take_in(self._lanes.outcomes(wait_s))
-        self._allow(self._lanes.request_count)
+        self._allow(self._lanes.turn.request_count)
         now = time.monotonic()
         if now - self._told_at >= _TELL_S:
             self._told_at = now
@@ -154,7 +154,7 @@ class _Handing:
         if asked > self._allowed:
             self._count_again(asked)
             self._commit(self._at_most())
-            self._lanes.allow(asked)
+            self._lanes.turn.allow(asked)
 
     def _count_again(self, records: int) -> None:
         number = self._chunk.number
@@ -211,8 +211,8 @@ class _Handing:
         if self._pending:
             self._lanes.halt(_GRACE_S)
             self._take_in(self._lanes.known())
-        self._count_again(self._lanes.redeliveries().total())
-        beyond = self._lanes.handed_over_from(run.counts[chunk.number].position)
+        self._count_again(self._lanes.turn.redeliveries().total())
+        beyond = self._lanes.turn.handed_over_from(run.counts[chunk.number].position)
         self._lanes.reset()
         if self._is_refused:
             first = min(self._refused(), key=lambda outcome: outcome.offset)

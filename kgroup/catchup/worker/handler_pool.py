@@ -71,17 +71,18 @@ class HandlerOutcome(PartitionValue):
     error: str | None
 
 
-class _Turn:
+class HandlerTurn:
     """What the lanes hand over until ``halt``. Outcomes after that are ignored: the pool has a new turn.
 
     A record that was given before is given again only after ``allow``: the ledger records first that it may be received
-    twice. ``news`` is set when a lane waits for that.
+    twice. ``news`` is set when a lane waits for that. Records count as given whatever their outcome.
     """
 
     def __init__(self, news: threading.Event) -> None:
         self.halted = threading.Event()
         self.outcomes: deque[HandlerOutcome] = deque()
         self.request_count = 0
+        """How many records are to be given again."""
         self._news = news
         self._allowed = 0
         self._given: set[RecordPosition] = set()
@@ -147,17 +148,17 @@ class _Inbox:
     def __init__(self, readers: int) -> None:
         self._readers = readers
         self._waiting: deque[ConsumerRecord] = deque()
-        self._turn: _Turn | None = None
+        self._turn: HandlerTurn | None = None
         self._changed = threading.Condition()
         self._closed = False
 
-    def put(self, turn: _Turn, records: Iterable[ConsumerRecord]) -> None:
+    def put(self, turn: HandlerTurn, records: Iterable[ConsumerRecord]) -> None:
         with self._changed:
             self._turn = turn  # halt() cleared what waited in another turn
             self._waiting.extend(records)
             self._changed.notify(self._readers)
 
-    def take(self, most: int) -> tuple[_Turn | None, list[ConsumerRecord]]:
+    def take(self, most: int) -> tuple[HandlerTurn | None, list[ConsumerRecord]]:
         """Take up to ``most`` records; none after ``close``. Each of several readers leaves a share for the others."""
         with self._changed:
             while not self._waiting and not self._closed:
@@ -183,7 +184,7 @@ class _Lane:
     doing: Sequence[ConsumerRecord] = ()
     """The records that its handler has received and not answered for."""
     since: float = 0.0
-    turn: _Turn | None = None
+    turn: HandlerTurn | None = None
     """The turn of its current records, until their outcome is known."""
     thread: threading.Thread = field(default_factory=threading.Thread)
 
@@ -203,7 +204,9 @@ class HandlerPool:
         shared = _Inbox(number) if order is Order.NONE else None
         self._lanes = [_Lane(shared or _Inbox(1)) for _ in range(number)]
         self._news = threading.Event()
-        self._turn = _Turn(self._news)
+        self.turn = HandlerTurn(self._news)
+        """The present one; ``reset`` makes the next."""
+
         self._faults: list[BaseException] = []
 
     def __enter__(self) -> Self:
@@ -219,7 +222,7 @@ class HandlerPool:
 
     def end(self) -> None:
         """End the handlers, within seconds."""
-        self._turn.halt()
+        self.turn.halt()
         for lane in self._lanes:
             lane.inbox.close()
         until = time.monotonic() + _CLOSING_S
@@ -233,24 +236,24 @@ class HandlerPool:
     def put(self, records: Sequence[ConsumerRecord]) -> None:
         """Hand over these records, which are in offset order."""
         if len(self._lanes) == 1 or self._order is Order.NONE:
-            self._lanes[0].inbox.put(self._turn, records)
+            self._lanes[0].inbox.put(self.turn, records)
             return
         sorted_out: dict[int, list[ConsumerRecord]] = {}
         for record in records:
             sorted_out.setdefault(self._lane_of(record), []).append(record)
         for number, some in sorted_out.items():
-            self._lanes[number].inbox.put(self._turn, some)
+            self._lanes[number].inbox.put(self.turn, some)
 
     def _lane_of(self, record: ConsumerRecord) -> int:
         return (record.offset if record.key is None else crc32(record.key)) % len(self._lanes)
 
     def outcomes(self, wait_s: float) -> list[HandlerOutcome]:
-        """The outcomes that became known since ``go_on``; waits up to ``wait_s`` for the first.
+        """The outcomes that became known since ``reset``; waits up to ``wait_s`` for the first.
 
         Raises the KgroupError of a handler that cannot work at all. Raises KgroupError with code ``handler-timeout``
         for a handler that does not return and cannot be ended.
         """
-        if wait_s > 0 and not self._turn.outcomes:
+        if wait_s > 0 and not self.turn.outcomes:
             self._news.wait(wait_s)
         self._news.clear()
         if self._faults:
@@ -260,7 +263,7 @@ class HandlerPool:
 
     def known(self) -> list[HandlerOutcome]:
         """The same without waiting and without raising."""
-        known = self._turn.outcomes
+        known = self.turn.outcomes
         return [known.popleft() for _ in range(len(known))]
 
     @property
@@ -268,19 +271,6 @@ class HandlerPool:
         """How many records all handlers together can take at once."""
         usual = self._handling.batch
         return sum(usual if lane.handler is None else lane.handler.most for lane in self._lanes)
-
-    @property
-    def request_count(self) -> int:
-        """How many records were requested to be given again since ``go_on``. Lanes wait for ``allow``."""
-        return self._turn.request_count
-
-    def allow(self, asked: int) -> None:
-        """Let lanes give records again, after the ledger records that ``asked`` records may be received twice."""
-        self._turn.allow(asked)
-
-    def redeliveries(self) -> Counter[RecordPosition]:
-        """How often each record was given to a handler again since ``go_on``, whatever its outcome."""
-        return self._turn.redeliveries()
 
     def _refuse_hanging(self) -> None:
         longest_s, now = self._handling.timeout_s, time.monotonic()
@@ -295,13 +285,9 @@ class HandlerPool:
                     code="handler-timeout",
                 )
 
-    def handed_over_from(self, position: int) -> int:
-        """How many records at or above this offset were given to a handler since ``go_on``, whatever their outcome."""
-        return self._turn.handed_over_from(position)
-
     def halt(self, within_s: float) -> int:
         """Start no more records and wait up to ``within_s`` for those under way; returns how many are unanswered."""
-        turn = self._turn
+        turn = self.turn
         turn.halt()
         for lane in self._lanes:
             lane.inbox.clear()
@@ -313,7 +299,7 @@ class HandlerPool:
 
     def reset(self) -> None:
         """Start a new turn after ``halt``. Outcomes of records still under way are not reported any more."""
-        self._turn = _Turn(self._news)
+        self.turn = HandlerTurn(self._news)
 
     def _run_lane(self, lane: _Lane) -> None:
         try:
@@ -324,7 +310,7 @@ class HandlerPool:
                 lane.handler.close()
         except BaseException as error:
             self._faults.append(error)
-            self._turn.halt()
+            self.turn.halt()
             self._news.set()
 
     def _handle_records(self, lane: _Lane, handler: Handler) -> None:
@@ -336,7 +322,7 @@ class HandlerPool:
             lane.turn = None
             self._news.set()
 
-    def _work(self, lane: _Lane, turn: _Turn, records: Sequence[ConsumerRecord], tried: int) -> None:
+    def _work(self, lane: _Lane, turn: HandlerTurn, records: Sequence[ConsumerRecord], tried: int) -> None:
         """Hand records over. If several are refused together, retry them one by one to find the bad one."""
         refusal, attempts = self._try(lane, turn, records)
         if attempts is None:
@@ -354,7 +340,7 @@ class HandlerPool:
         self._news.set()
 
     def _try(
-        self, lane: _Lane, turn: _Turn, records: Sequence[ConsumerRecord]
+        self, lane: _Lane, turn: HandlerTurn, records: Sequence[ConsumerRecord]
     ) -> tuple[HandlerRefusal | None, int | None]:
         """The last refusal and the number of attempts; None attempts if halted before the outcome was known."""
         assert lane.handler is not None

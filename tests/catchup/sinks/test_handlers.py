@@ -16,7 +16,7 @@ import pytest
 
 from kgroup.catchup.sinks.command import _Lines
 from kgroup.catchup.sinks.handlers import Pace
-from kgroup.catchup.worker.handler_pool import _Turn
+from kgroup.catchup.worker.handler_pool import HandlerTurn
 from kgroup.catchup.worker.task_spec import Handling, TaskResult
 from kgroup.groups.catchup.chunks import RateLimit
 from kgroup.groups.catchup.model import Order
@@ -208,9 +208,9 @@ def test_what_a_lane_drops_below_a_refused_record_is_not_waited_for(
     dropped = next(offset for offset in range(1, 60) if lane(offset) == lane(0))
     refused = next(offset for offset in range(dropped, 60) if lane(offset) != lane(0))
     is_at_first, is_refused = threading.Event(), threading.Event()
-    halt = _Turn.halt
+    halt = HandlerTurn.halt
 
-    def halted(turn: _Turn) -> None:
+    def halted(turn: HandlerTurn) -> None:
         halt(turn)
         is_refused.set()  # before that the other lane would take ``dropped``
 
@@ -222,7 +222,7 @@ def test_what_a_lane_drops_below_a_refused_record_is_not_waited_for(
             is_at_first.wait(30)  # a lane that begins late has given nothing to wait for
             raise ValueError("no")
 
-    monkeypatch.setattr(_Turn, "halt", halted)
+    monkeypatch.setattr(HandlerTurn, "halt", halted)
     monkeypatch.setattr("kgroup.catchup.sinks.handlers._GRACE_S", 30)
     monkeypatch.setattr(handler_functions, "lanes", handle, raising=False)
     plan = make((source, 0, 0, refused + 1))

@@ -84,7 +84,7 @@ def gathered(made: HandlerPool, number: int) -> list[HandlerOutcome]:
 
     def enough() -> bool:
         found.extend(made.outcomes(0.1))
-        made.allow(made.request_count)
+        made.turn.allow(made.turn.request_count)
         return len(found) >= number
 
     wait_for(enough, f"{number} outcomes")
@@ -269,7 +269,7 @@ def test_what_becomes_known_too_late_is_nobodys() -> None:
         made.put([record(0), record(1)])
         wait_for(lambda: len(shop.calls) == 2, "both")
         assert made.halt(0.01) == 2
-        assert made.handed_over_from(0) == 2
+        assert made.turn.handed_over_from(0) == 2
         made.reset()
         others = [replace(record(offset), partition=1) for offset in range(4)]
         made.put(others[:1])
@@ -277,8 +277,8 @@ def test_what_becomes_known_too_late_is_nobodys() -> None:
         go.set()
         made.put(others[1:])
         assert gathered(made, 3) == [HandlerOutcome("orders", 1, offset, 1, None) for offset in (1, 2, 3)]
-        assert made.handed_over_from(0) == 4
-        assert made.handed_over_from(3) == 1
+        assert made.turn.handed_over_from(0) == 4
+        assert made.turn.handed_over_from(3) == 1
 
     assert sorted(shop.calls).count([0]) == 2
 
@@ -291,24 +291,24 @@ def test_what_was_refused_and_waits_for_its_retry_was_given_too(most: int) -> No
         wait_for(lambda: [2] in [call[-1:] for call in shop.calls], "the refused one")
         made.halt(20)
 
-        assert made.handed_over_from(0) == 3
-        assert made.handed_over_from(2) == 1
+        assert made.turn.handed_over_from(0) == 3
+        assert made.turn.handed_over_from(2) == 1
 
 
 def test_nothing_is_given_again_before_that_is_allowed() -> None:
     shop = Shop(3, work=refuse(1, times=2))
     with lanes(shop, Order.PARTITION, retries=3) as made:
         made.put([record(offset) for offset in range(3)])
-        wait_for(lambda: made.request_count == 3, "the first retry")
+        wait_for(lambda: made.turn.request_count == 3, "the first retry")
         assert shop.calls == [[0, 1, 2]]
-        made.allow(3)
-        wait_for(lambda: made.request_count == 6, "the second one")
+        made.turn.allow(3)
+        wait_for(lambda: made.turn.request_count == 6, "the second one")
         assert shop.calls == [[0, 1, 2]] * 2
-        assert made.redeliveries().total() == 3
+        assert made.turn.redeliveries().total() == 3
         found = gathered(made, 3)
 
         assert found == [outcome(offset, 3, None) for offset in range(3)]
-        assert made.redeliveries() == {("orders", 0, offset): 2 for offset in range(3)}
+        assert made.turn.redeliveries() == {("orders", 0, offset): 2 for offset in range(3)}
 
 
 @pytest.mark.parametrize(
@@ -336,7 +336,7 @@ def test_each_time_that_a_record_is_given_again_counts(
     with lanes(Shop(most, work=work), Order.PARTITION, retries=retries, stop=stop) as made:
         made.put([record(offset) for offset in range(4)])
         gathered(made, 4 if not any(refused.values()) or not stop else 3)
-        counted = made.redeliveries().total()
+        counted = made.turn.redeliveries().total()
 
     assert counted == len(calls) - len(set(calls)) == again
 
@@ -356,19 +356,19 @@ def test_what_surely_never_came_to_a_handler_does_not_count() -> None:
         made.put([record(0), record(1)])
         gathered(made, 2)
 
-        assert made.redeliveries() == {("orders", 0, 0): 1}  # the third time alone was not its first
-        assert made.handed_over_from(0) == 2
+        assert made.turn.redeliveries() == {("orders", 0, 0): 1}  # the third time alone was not its first
+        assert made.turn.handed_over_from(0) == 2
 
 
 def test_what_waits_to_be_allowed_ends_when_it_is_halted() -> None:
     shop = Shop(work=refuse(0))
     with lanes(shop, Order.PARTITION, retries=5) as made:
         made.put([record(0)])
-        wait_for(lambda: made.request_count, "a retry")
+        wait_for(lambda: made.turn.request_count, "a retry")
 
         assert made.halt(20) == 0
         assert shop.calls == [[0]]
-        assert (made.redeliveries().total(), made.handed_over_from(0)) == (0, 1)
+        assert (made.turn.redeliveries().total(), made.turn.handed_over_from(0)) == (0, 1)
 
 
 def test_one_that_hangs_and_cannot_be_ended_is_named() -> None:
