@@ -49,7 +49,7 @@ def test_a_plan_is_made_and_read_back(ledger: Ledger, name: Name) -> None:
     assert made.state == state(PlanState.PLANNED)
     assert ledger.read(one.id) == ledger.read(one.id, made.offset) == made
     assert ledger.read(other.id, later.offset) == later
-    assert [found.plan for found in ledger.list().plans] == [one, other]
+    assert [each.plan for each in ledger.list().plans] == [one, other]
 
 
 def test_where_records_go_is_written_with_the_plan_and_costs_its_first_runner_nothing(
@@ -150,7 +150,7 @@ def test_of_several_starts_at_once_exactly_one_wins(
     for _ in range(3):
         with ThreadPoolExecutor(count) as pool:
             codes = Counter(pool.map(start, range(count)))
-        open_plans = [found for found in ledger.list().plans if found.state.state.is_open]
+        open_plans = [each for each in ledger.list().plans if each.state.state.is_open]
 
         assert codes[None] == len(open_plans) == 1
         assert set(codes) <= {None, "plan-overlaps", "fenced"}
@@ -168,18 +168,18 @@ def test_a_start_that_was_overtaken_after_it_had_looked(
     late = iter([None])
 
     def then_the_other(self: CommittedReader, *arguments: Any, **more: Any) -> Any:
-        found = list(look(self, *arguments, **more))
+        items = list(look(self, *arguments, **more))
         if next(late, "over") is None:
             with Ledger(config, ledger.topic, timeout_s=TIMEOUT_S) as faster:
                 created(faster, other)
-        return iter(found)
+        return iter(items)
 
     monkeypatch.setattr(CommittedReader, "committed", then_the_other)
     with pytest.raises(Refused) as caught:
         created(ledger, plan)
 
     assert caught.value.code == "fenced"
-    assert [found.plan for found in ledger.list().plans] == [other]
+    assert [each.plan for each in ledger.list().plans] == [other]
 
 
 def test_a_plan_that_is_too_large_is_not_made(ledger: Ledger, name: Name) -> None:
@@ -213,22 +213,22 @@ def test_finished_plans_are_folded_without_being_kept(ledger: Ledger, name: Name
             runner.write(state(last))
     assert ledger.prune([plans[2].id], who=ME, now_ms=NOW_MS) == {plans[2].id: None}
 
-    folded, listing = ledger.fold(lambda found: found)
+    folded, listing = ledger.fold(lambda snapshot: snapshot)
     whole = ledger.list().plans
 
-    assert [(found.plan, sorted(found.progress), found.totals is None) for found in folded] == [
+    assert [(snapshot.plan, sorted(snapshot.progress), snapshot.totals is None) for snapshot in folded] == [
         (replace(plans[0], chunks=()), [], False),
         (replace(plans[1], chunks=()), [], False),
         (plans[3], [], True),
     ]
-    assert [(found.plan, sorted(found.progress)) for found in whole] == [
+    assert [(snapshot.plan, sorted(snapshot.progress)) for snapshot in whole] == [
         (replace(plans[0], chunks=()), []),  # it is verified
         (plans[1], [0, 1]),
         (plans[3], []),
     ]
-    assert [verify(found) for found in folded] == [verify(found) for found in whole]
-    assert [(found.offset, found.state, found.epoch) for found in folded] == [
-        (found.offset, found.state, found.epoch) for found in whole
+    assert [verify(snapshot) for snapshot in folded] == [verify(snapshot) for snapshot in whole]
+    assert [(snapshot.offset, snapshot.state, snapshot.epoch) for snapshot in folded] == [
+        (snapshot.offset, snapshot.state, snapshot.epoch) for snapshot in whole
     ]
     assert (listing.plans, listing.pruned) == ((), frozenset({plans[2].id}))
     assert [head.id for head in listing.heads] == [plans[0].id, plans[1].id, plans[3].id]
@@ -254,7 +254,7 @@ def test_an_open_transaction_is_named_in_a_list_and_waited_for_in_a_decision(
         writer.commit()
 
     listed = ledger.list(patience_s=0.2)
-    assert [found.plan for found in listed.plans] == [one]
+    assert [each.plan for each in listed.plans] == [one]
     assert listed.hidden is not None
     assert listed.hidden.code == "open-transaction"
     waited: list[float] = []
@@ -284,7 +284,7 @@ def test_a_record_of_a_newer_kgroup_is_told_by_name(ledger: Ledger, name: Name, 
     assert producer.flush(30) == 0
 
     listed = ledger.list()
-    assert {found.plan: found.damage and found.damage.code for found in listed.plans} == {
+    assert {snapshot.plan: snapshot.damage and snapshot.damage.code for snapshot in listed.plans} == {
         plan: None,
         newer: "ledger-newer",
         damaged: "ledger-damaged",
@@ -323,8 +323,8 @@ def test_a_damaged_plan_can_be_ended_and_pruned(ledger: Ledger, name: Name, conf
     assert producer.flush(30) == 0
 
     assert code_of(lambda: taken(ledger, plan)) == "ledger-damaged"
-    found = ledger.read(plan.id, lenient=True)
-    assert (found.state.state, found.epoch, found.delivery, list(found.progress)) == (
+    snapshot = ledger.read(plan.id, lenient=True)
+    assert (snapshot.state.state, snapshot.epoch, snapshot.delivery, list(snapshot.progress)) == (
         PlanState.RELEASED,
         None,
         None,
@@ -340,7 +340,7 @@ def test_a_damaged_plan_can_be_ended_and_pruned(ledger: Ledger, name: Name, conf
             assert runner.epoch.number > 1
             runner.write(state(PlanState.CANCELLED))
     listed = ledger.list()
-    assert ([one.plan for one in listed.plans], listed.unread) == ([plan], ())
+    assert ([each.plan for each in listed.plans], listed.unread) == ([plan], ())
     assert listed.plans[0].state.state is PlanState.CANCELLED
     assert [listed.knows(each.id) for each in (plan, headless, done)] == [True, False, True]
     assert ledger.prune([plan.id], who=ME, now_ms=NOW_MS) == {plan.id: None}
@@ -384,13 +384,13 @@ def test_compaction_moves_nothing(ledger: Ledger, name: Name, config: Config, wo
             for _ in range(20):
                 runner.heartbeat(NOW_MS + next(count))
             wait_for(compacted, "compaction")
-            found = runner.read()
+            snapshot = runner.read()
     finally:
         alter(ConfigResource.Type.BROKER, "1", log_cleaner_backoff_ms=None)
 
-    assert (found.plan, found.offset) == (plan, made.offset)
-    assert found.delivery == delivery((0,), (1,))
-    assert ledger.read(plan.id, made.offset) == found == ledger.read(plan.id)
+    assert (snapshot.plan, snapshot.offset) == (plan, made.offset)
+    assert snapshot.delivery == delivery((0,), (1,))
+    assert ledger.read(plan.id, made.offset) == snapshot == ledger.read(plan.id)
     assert code_of(lambda: ledger.read(gone.id, forgotten.offset)) == "no-plan"
 
 
@@ -409,7 +409,7 @@ def test_a_prune_that_was_killed_has_forgotten_nothing(ledger: Ledger, name: Nam
             killed.produce(ledger.topic, key, None, 0)
         assert killed.producer.flush(30) == 0
 
-    assert [found.plan for found in ledger.list().plans] == [plan]
+    assert [each.plan for each in ledger.list().plans] == [plan]
     assert ledger.prune([plan.id], who=ME, now_ms=NOW_MS) == {plan.id: None}
     assert ledger.list().plans == ()
 
@@ -534,7 +534,7 @@ def test_prune_forgets_what_is_finished_and_leaves_the_rest_alone(ledger: Ledger
         cancelled.id: None,
         absent.id: "no-plan",
     }
-    assert [found.plan for found in ledger.list().plans] == [unfinished]
+    assert [each.plan for each in ledger.list().plans] == [unfinished]
     assert ledger.view(done.id).keys(done.id) == (RecordKey(done.id, RecordKind.STATE).encode(),), (
         "else it looks like a lost one"
     )

@@ -69,7 +69,7 @@ def test_the_lost_answer_to_a_new_plan_is_looked_up(
             assert code_of(lambda: created(far, plan)) == "not-written"
     assert fault.met.is_set()
     proxied.proxy.reset()
-    assert [found.plan for found in far.list().plans] == ([plan] if made else [])
+    assert [each.plan for each in far.list().plans] == ([plan] if made else [])
 
 
 @pytest.mark.parametrize(("loss", "code"), [(Loss.ANSWER, None), (Loss.REQUEST, "not-written")])

@@ -73,8 +73,8 @@ def test_the_end_of_a_plan_comes_with_totals_unless_they_are_larger_than_the_pla
         assert runner.snapshot == runner.read()
 
     view = ledger.view(plan.id)
-    found = view.value(RecordKey(plan.id, RecordKind.TOTALS))
-    assert found == (totals_of(view.ledgered(plan.id)) if has_totals else None)
+    totals = view.value(RecordKey(plan.id, RecordKind.TOTALS))
+    assert totals == (totals_of(view.ledgered(plan.id)) if has_totals else None)
 
 
 def test_a_superseded_runner_writes_never_again(ledger: Ledger, name: Name) -> None:
@@ -164,7 +164,7 @@ def test_a_start_killed_before_its_commit_is_aborted_by_the_next(ledger: Ledger,
     )
 
     assert created(ledger, plan).plan == plan
-    assert [found.plan for found in ledger.list().plans] == [plan]
+    assert [each.plan for each in ledger.list().plans] == [plan]
 
 
 def test_a_takeover_ends_the_transactions_of_workers_that_were_killed(

@@ -48,12 +48,12 @@ def test_it_is_made_on_demand_and_only_then(config: Config, name: Name) -> None:
     assert admin.describe(topic) is None
     assert prepare(config, topic, timeout_s=TIMEOUT_S) == LedgerTopic(topic, exists=True)
     assert prepare(config, topic, timeout_s=TIMEOUT_S) == check(config, topic, timeout_s=TIMEOUT_S)
-    found = admin.describe(topic)
+    described = admin.describe(topic)
 
-    assert found is not None
-    assert (found.partitions, found.replicas) == (1, 1)
-    assert found.settings is not None
-    assert (found.settings.cleanup_policy, found.settings.min_in_sync) == ("compact", 1)
+    assert described is not None
+    assert (described.partitions, described.replicas) == (1, 1)
+    assert described.settings is not None
+    assert (described.settings.cleanup_policy, described.settings.min_in_sync) == ("compact", 1)
     assert LEDGER_TOPIC == "_kgroup_ledger"
 
 
@@ -203,7 +203,7 @@ def test_these_rights_are_enough(broker: SecureBroker, bob: Config, name: Name) 
         with ledger.take_over(plan.id, who=ME, now_ms=NOW_MS) as runner:
             runner.heartbeat(NOW_MS + 1)
         ledger.fence_tasks(plan.id, range(3))
-        assert [found.plan for found in ledger.list().plans] == [plan]
+        assert [each.plan for each in ledger.list().plans] == [plan]
 
 
 def test_who_may_only_read_may_list(broker: SecureBroker, bob: Config, name: Name) -> None:
@@ -213,7 +213,7 @@ def test_who_may_only_read_may_list(broker: SecureBroker, bob: Config, name: Nam
         ledger.create(plan, now_ms=NOW_MS)
     rights(broker, *on_topic(topic, AclOperation.READ))
     with Ledger(bob, topic, timeout_s=TIMEOUT_S) as seen:
-        assert [found.plan for found in seen.list().plans] == [plan]
+        assert [each.plan for each in seen.list().plans] == [plan]
         assert isinstance(refused(lambda: seen.take_over(plan.id, who=ME, now_ms=NOW_MS)), NotAuthorized)
         assert isinstance(refused(lambda: seen.create(new_plan(name("other")), now_ms=NOW_MS)), NotAuthorized)
     rights(broker)
