@@ -29,7 +29,6 @@ from kgroup.groups.migration.readiness import cluster_notes, readiness_summary
 from kgroup.groups.migration.rollout import rolling_steps
 from kgroup.groups.migration.rules import MigrationRules
 from kgroup.groups.selection import Groups, check_groups
-from kgroup.model.blocks import Records
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages import rollout as rollout_screen
 from kgroup.output.pages.change import Wording, outcome, with_rows
@@ -41,7 +40,6 @@ from kgroup.output.pages.migrate import (
     config_blocks,
     nothing_to_do,
     ready_now,
-    record,
     table,
 )
 from kgroup.queries.migration_data import load_rules
@@ -304,7 +302,7 @@ def _outcome(
         made = replace(made, screen=lambda: nothing_to_do(rows, subject, shown))
     if made.decided in _UNSEEN and any(row.readiness.result is ReadinessResult.DONE for row in rows):
         made = replace(made, decided=ExitCode.PARTLY)  # groups that could be read are migrated already
-    return with_rows(made, tuple(map(migrated_group, rows)), lambda: Records(HEADER, [record(row) for row in rows]))
+    return with_rows(made, tuple(map(migrated_group, rows)), HEADER)
 
 
 def _facts(

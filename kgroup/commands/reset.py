@@ -42,7 +42,7 @@ from kgroup.groups.selection import Groups, SelectedGroups, check_groups, check_
 from kgroup.model.blocks import Block, Text
 from kgroup.model.outcome import Outcome
 from kgroup.model.output_format import Format
-from kgroup.output.pages.change import Wording, outcome, with_rows
+from kgroup.output.pages.change import Wording, outcome
 from kgroup.output.pages.reset import (
     repeatable_command,
     skipped_blocks,
@@ -355,7 +355,7 @@ def _outcome(
         verbose=which.verbose,
     )
     made = outcome(result, wording, cluster.ref, run.reporter, run.command, nothing=_nothing(request))
-    return with_rows(made, with_skipped_records(result, skipped), made.records)
+    return replace(made, data=with_skipped_records(result, skipped))
 
 
 def _nothing(request: ResetRequest) -> str:

@@ -42,7 +42,7 @@ from kgroup.model.hidden_commits import MAY_BE_MISSING
 from kgroup.model.journal import JournalEntry
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages.change import Wording, outcome, with_rows
-from kgroup.output.pages.undo import other_changes, put_back, restored_offsets, types_records, types_table
+from kgroup.output.pages.undo import TYPES_HEADER, other_changes, put_back, restored_offsets, types_table
 from kgroup.queries.log_options import AsOf, LogBounds
 from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_ms
@@ -181,7 +181,7 @@ def _with_types(shown: Outcome, types: Sequence[TypeUndo]) -> Outcome:
     """The outcome with groups as its rows, if types or configs of groups are restored; offsets otherwise."""
     if not types:
         return shown
-    return replace(with_rows(shown, tuple(types), lambda: types_records(types)), kind="undo types")
+    return replace(with_rows(shown, tuple(types), TYPES_HEADER), kind="undo types")
 
 
 def _last(run: Invocation, cluster: ChangingCluster, journal: Journal, entries: Sequence[JournalEntry]) -> JournalEntry:

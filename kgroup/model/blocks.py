@@ -84,3 +84,12 @@ class Records(msgspec.Struct, frozen=True):
 
     header: tuple[str, ...]
     rows: Iterable[Sequence[str | int | None]]
+
+    @classmethod
+    def of(cls, header: tuple[str, ...], items: Iterable[msgspec.Struct]) -> Records:
+        """The fields that ``header`` names, of what JSON shows; ``true`` and ``false`` for a bool."""
+        return cls(header, (tuple(_plain(getattr(item, name)) for name in header) for item in items))
+
+
+def _plain(value: str | int | None) -> str | int | None:
+    return str(value).lower() if isinstance(value, bool) else value

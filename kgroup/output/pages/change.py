@@ -126,9 +126,9 @@ def outcome(
     )
 
 
-def with_rows(outcome: Outcome, data: tuple[msgspec.Struct, ...], records: Callable[[], Records]) -> Outcome:
+def with_rows(outcome: Outcome, data: tuple[msgspec.Struct, ...], header: tuple[str, ...]) -> Outcome:
     """The outcome with other data and rows, for a verb whose subjects are not partitions."""
-    return replace(outcome, data=data, records=records)
+    return replace(outcome, data=data, records=lambda: Records.of(header, data))
 
 
 def screen(result: Result, wording: Wording, table: Sequence[Block] | None = None) -> Screen:
@@ -172,26 +172,9 @@ def partition_table(result: Result, *, verbose: bool) -> list[Block]:
 
 
 def records(result: Result) -> Records:
-    return Records(
-        HEADER,
-        (
-            (
-                row.group,
-                row.topic,
-                row.partition,
-                row.old.offset if row.old else None,
-                row.new.offset if row.new and not row.error else None,
-                None if row.error else row.skipped,
-                None if row.error else row.repeated,
-                row.clamped,
-                row.note,
-                None if row.done is None else str(row.done).lower(),
-                row.error.code if row.error else None,
-                row.error.message if row.error else None,
-            )
-            for row in result.plan.rows
-        ),
-    )
+    # A row with an error has no new offset in CSV.
+    rows = (replace(row, new=None) if row.error else row for row in result.plan.rows)
+    return Records.of(HEADER, (OffsetChange.of(row, result.id) for row in rows))
 
 
 def _status_word(result: Result) -> str:

@@ -134,24 +134,7 @@ def list_outcome(rows: tuple[ListedContext, ...]) -> Outcome:
         ]
         return Screen((Table(columns, cells, sparse=frozenset({"SASL-USERNAME", "LIMITS"})),))
 
-    def records() -> Records:
-        return Records(
-            header,
-            [
-                (
-                    row.name,
-                    "true" if row.chosen else "false",
-                    row.bootstrap_servers,
-                    row.security_protocol,
-                    row.sasl_username,
-                    "true" if row.read_only else "false",
-                    "true" if row.explicit else "false",
-                )
-                for row in rows
-            ],
-        )
-
-    return Outcome(data=rows, screen=screen, records=records)
+    return Outcome(data=rows, screen=screen, records=lambda: Records.of(header, rows))
 
 
 def choice_outcome(choice: UsedContext) -> Outcome:
@@ -160,9 +143,7 @@ def choice_outcome(choice: UsedContext) -> Outcome:
     return Outcome(
         data=(choice,),
         screen=lambda: Screen((Text((line,)),)),
-        records=lambda: Records(
-            ("name", "previous", "bootstrap_servers"), [(choice.name, choice.previous, choice.bootstrap_servers)]
-        ),
+        records=lambda: Records.of(("name", "previous", "bootstrap_servers"), (choice,)),
         executed=True,
     )
 

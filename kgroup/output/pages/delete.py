@@ -9,7 +9,7 @@ import msgspec
 
 from kgroup.groups.change_plan import committed
 from kgroup.groups.change_result import Result
-from kgroup.model.blocks import Block, Cell, Column, Records, Styled, Table, Text
+from kgroup.model.blocks import Block, Cell, Column, Styled, Table, Text
 from kgroup.model.outcome import Outcome
 from kgroup.model.reporter import Reporter
 from kgroup.model.topic_partition import PartitionName, partition_names
@@ -52,11 +52,6 @@ class DeletedGroup(msgspec.Struct, frozen=True):
     change_id: Annotated[str | None, "The change in the journal; null in a plan."]
 
     @property
-    def record(self) -> tuple[str | int | None, ...]:
-        deleted = None if self.deleted is None else str(self.deleted).lower()
-        return tuple(deleted if name == "deleted" else getattr(self, name) for name in _HEADER)
-
-    @property
     def cells(self) -> tuple[Cell, ...]:
         note: Cell = Styled(self.error_code, "bad") if self.error_code else "deleted" if self.deleted else None
         when = None if self.last_activity_at_ms is None else short_time(self.last_activity_at_ms, utc_ms())
@@ -82,7 +77,7 @@ def delete_outcome(
         nothing="nothing to do: no group is chosen",
         table=lambda: _table(deletions, verbose=wording.verbose),
     )
-    return with_rows(shown, deletions, lambda: Records(_HEADER, [deletion.record for deletion in deletions]))
+    return with_rows(shown, deletions, _HEADER)
 
 
 def _deletions(result: Result, last_active_ms: Mapping[str, int | None]) -> tuple[DeletedGroup, ...]:

@@ -90,21 +90,15 @@ def evict_outcome(
         return Screen((*blocks, BlankLine(), Text(closing_lines("To apply", passing))))
 
     return Outcome(
-        data=tuple(map(_evicted, evictions)),
+        data=(members := tuple(map(_evicted, evictions))),
         screen=screen,
-        records=lambda: Records(_HEADER, [_record(eviction) for eviction in evictions]),
+        records=lambda: Records.of(_HEADER, members),
         cluster=cluster,
         errors=errors,
         executed=executed,
         done=any(eviction.removed for eviction in evictions),
         on_screen=tuple(each.row for each in refusals),
     )
-
-
-def _record(eviction: Eviction) -> tuple[str | int | None, ...]:
-    removed = None if eviction.removed is None else str(eviction.removed).lower()
-    member = _evicted(eviction)
-    return tuple(removed if name == "removed" else getattr(member, name) for name in _HEADER)
 
 
 class EvictedMember(msgspec.Struct, frozen=True):

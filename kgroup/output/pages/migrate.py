@@ -16,7 +16,6 @@ from kgroup.groups.migration.check import (
     Readiness,
     ReadinessResult,
 )
-from kgroup.groups.migration.documents import migrated_group
 from kgroup.groups.migration.migrated import MigrationResult
 from kgroup.groups.migration.readiness import ReadinessSummary, offline_check
 from kgroup.model.blocks import BlankLine, Block, Cell, Column, LabelledLine, Screen, Style, Styled, Table, Text, Title
@@ -112,12 +111,6 @@ def nothing_to_do(rows: Sequence[MigrationResult], subject: str, page: Page) -> 
 def ready_now(rows: Sequence[MigrationResult]) -> int:
     """How many groups can be converted at once, without a warning."""
     return sum(row.ready_now for row in rows)
-
-
-def record(row: MigrationResult) -> tuple[str | int | None, ...]:
-    group = migrated_group(row)
-    converted = None if row.converted is None else str(row.converted).lower()
-    return tuple(converted if name == "converted" else getattr(group, name) for name in HEADER)
 
 
 def _group_blocks(row: MigrationResult, page: Page, *, executed: bool) -> Iterator[Block]:

@@ -17,12 +17,15 @@ _STYLES: Mapping[ProcessState, Style] = {
 }
 
 
+_HEADER = ("id", "role", "state", "host", "port", "pid", "directory", "log_file")
+
+
 def sandbox_outcome(status: SandboxStatus) -> Outcome:
     address = status.bootstrap_servers
     return Outcome(
         (status,),
         lambda: _screen(status),
-        lambda: _records(status),
+        lambda: Records.of(_HEADER, status.brokers),
         cluster=ClusterRef(status.cluster_id, address) if address else None,
     )
 
@@ -58,9 +61,3 @@ def _closing(status: SandboxStatus) -> tuple[str, ...]:
             return (*where, "start the missing processes with their data: kgroup sandbox up")
         case _:
             return (*where, f"try: kgroup list -b {status.bootstrap_servers}")
-
-
-def _records(status: SandboxStatus) -> Records:
-    header = ("id", "role", "state", "host", "port", "pid", "directory", "log_file")
-    rows = ((b.id, b.role, b.state.value, b.host, b.port, b.pid, b.directory, b.log_file) for b in status.brokers)
-    return Records(header, rows)

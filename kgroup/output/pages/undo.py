@@ -9,12 +9,13 @@ from msgspec.structs import replace
 from kgroup.groups.change_plan import ChangeRow
 from kgroup.groups.change_result import Result
 from kgroup.groups.undo_plan import TypeUndo, UndoRow
-from kgroup.model.blocks import Block, Cell, Column, Records, Styled, Table, Text
+from kgroup.model.blocks import Block, Cell, Column, Styled, Table, Text
 from kgroup.output.pages.change import ROWS_ON_A_PAGE, partition_table
 from kgroup.output.pages.text import settings_text
 from kgroup.support.units import plural
 
 _OTHERS = 10
+TYPES_HEADER = ("group", "type", "target", "commit_count", "converted", "change_id", "error_code", "error_message")
 
 
 def restored_offsets(result: Result, traces: Sequence[UndoRow], *, verbose: bool) -> list[Block]:
@@ -83,15 +84,6 @@ def put_back(result: Result, *, verbose: bool) -> list[Block]:
     """The commits that are gone since a migration and are made again."""
     rows = [row for row in result.plan.rows if row.old is None]
     return partition_table(replace(result, plan=result.plan.with_rows(rows)), verbose=verbose) if rows else []
-
-
-def types_records(types: Sequence[TypeUndo]) -> Records:
-    header = ("group", "type", "target", "commit_count", "converted", "change_id", "error_code", "error_message")
-    rows = []
-    for item in types:
-        done = None if item.converted is None else str(item.converted).lower()
-        rows.append(tuple(done if name == "converted" else getattr(item, name) for name in header))
-    return Records(header, rows)
 
 
 def other_changes(changes: Sequence[tuple[str, ...]]) -> tuple[Block, ...]:

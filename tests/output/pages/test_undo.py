@@ -9,11 +9,11 @@ import pytest
 from kgroup.groups.change_plan import ChangePlan, ChangeRow
 from kgroup.groups.change_result import Result
 from kgroup.groups.undo_plan import TypeUndo, UndoRow
-from kgroup.model.blocks import Block, Table, Text
+from kgroup.model.blocks import Block, Records, Table, Text
 from kgroup.model.commit import Commit
 from kgroup.model.groups import RowError
 from kgroup.output.pages.change import ROWS_ON_A_PAGE
-from kgroup.output.pages.undo import other_changes, put_back, restored_offsets, types_records, types_table
+from kgroup.output.pages.undo import TYPES_HEADER, other_changes, put_back, restored_offsets, types_table
 from kgroup.output.terminal.layout import draw_table
 
 BEFORE, AFTER = Commit(5, None, ""), Commit(12, None, "")
@@ -86,7 +86,7 @@ def restore(done: bool | None = None, error: RowError | None = None) -> TypeUndo
 def test_a_group_that_changes_type(done: bool | None, error: RowError | None, end: str, in_csv: str) -> None:
     (_, line) = drawn(types_table([restore(done, error)], verbose=False))
     assert " ".join(line) == f"svc consumer classic 2 consumer.session.timeout.ms {end}"
-    (row,) = types_records([restore(done, error)]).rows
+    (row,) = Records.of(TYPES_HEADER, [restore(done, error)]).rows
     assert [row[0], row[4] or "", row[6]] == ["svc", in_csv, error and error.code]
 
 
