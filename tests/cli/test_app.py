@@ -94,9 +94,21 @@ def test_the_overview(kgroup_cli: CommandLine, arguments: list[str]) -> None:
 
 
 @named
-def test_a_verbs_page(kgroup_cli: CommandLine, command: list[str]) -> None:
+def test_a_verbs_page(
+    kgroup_cli: CommandLine, command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it does, examples, usage, its formats, the connection in one place, its exit codes; in 80 columns.
+
+    Neither a cluster nor a valid context is needed.
+    """
+    broken = tmp_path / "broken.yaml"
+    broken.write_text("contexts: [")
+    monkeypatch.setenv("KGROUP_CONFIG", str(broken))
+    monkeypatch.setenv("KGROUP_CONTEXT", "nowhere")
     result = kgroup_cli(*command, "--help")
 
+    assert result.stderr == ""
+    assert lines_too_long(result.stdout) == []
     first, second, *rest = result.stdout.splitlines()
     assert re.fullmatch(r"[A-Z].*\.", first), "one line that says what it does"
     assert not first.startswith("Usage")
@@ -107,7 +119,39 @@ def test_a_verbs_page(kgroup_cli: CommandLine, command: list[str]) -> None:
     assert all("kgroup " in example for example in examples if not example.startswith("  # "))
     assert any(f"kgroup {' '.join(command)}" in example for example in examples)
     assert any(line.startswith(f"Usage: kgroup {' '.join(command)}") for line in rest)
-    assert result.stderr == ""
+
+    folded = " ".join(result.stdout.split())
+    own = {"jsonl": ["peek"], "kcg": ["export"], "prometheus": ["lag"]}
+    assert ("-o, --output" in folded) == (command != ["completion"])
+    for name, verb in own.items():
+        assert bool(re.search(rf"Output format: [a-z, ]*\b{name}\b", folded)) == (command == verb)
+    assert "|wide|" not in folded
+
+    connects = command == ["context", "show"] or command[0] not in ("completion", "context", "help", "sandbox")
+    assert ("\nConnection\n" in result.stdout) == connects
+    if connects:
+        folded = " ".join(result.stdout[result.stdout.index("\nConnection\n") :].split())
+        for option in ("--bootstrap-server", "--command-config", "-X", "--context", "--timeout", "--debug"):
+            assert option in folded
+            assert result.stdout.count(f"  {option} ") <= 1
+
+    last = result.stdout.rstrip().splitlines()[-1]
+    assert last.startswith("Exit codes: 0 ")
+    codes = [int(word) for word in re.findall(r"\d+", last)]
+    assert codes == sorted(set(codes))
+    assert set(codes) <= set(ExitCode)
+    assert ExitCode.USAGE in codes, "any command line can be wrong"
+    assert {3, 4, 7}.isdisjoint(codes) or command[0] not in ("help", "context"), "which ask no cluster"
+
+
+@named
+def test_other_ways_to_a_verbs_page(kgroup_cli: CommandLine, command: list[str]) -> None:
+    page = kgroup_cli(*command, "--help").stdout
+
+    assert kgroup_cli(*command, "-h").stdout == page
+    assert kgroup_cli("help", *command).stdout == page
+    assert kgroup_cli("help", *command, "-o", "json").data[0]["topic"] == " ".join(command)
+    assert lines_too_long(kgroup_cli(*command, help_flag(command)).stdout) == []
 
 
 def test_catchup_alone_lists(kgroup_cli: CommandLine) -> None:
@@ -115,60 +159,6 @@ def test_catchup_alone_lists(kgroup_cli: CommandLine) -> None:
 
     assert alone.json == kgroup_cli("catchup", "list", "-b", "127.0.0.1:1", "-o", "json", exit_code=3).json
     assert alone.json["kind"] == "kgroup.catchup.list/v1"
-
-
-def test_other_verbs_with_verbs_below_need_one(kgroup_cli: CommandLine) -> None:
-    assert "Missing command" in kgroup_cli("sandbox", exit_code=2).stderr
-
-
-@named
-def test_a_verbs_page_names_its_exit_codes(kgroup_cli: CommandLine, command: list[str]) -> None:
-    last = kgroup_cli(*command, "--help").stdout.rstrip().splitlines()[-1]
-
-    assert last.startswith("Exit codes: 0 ")
-    codes = [int(word) for word in re.findall(r"\d+", last)]
-    assert codes == sorted(set(codes))
-    assert set(codes) <= set(ExitCode)
-    assert ExitCode.USAGE in codes, "any command line can be wrong"
-
-
-@pytest.mark.parametrize("command", [c for c in COMMANDS if c[0] in ("help", "context")], ids=" ".join)
-def test_verbs_that_ask_no_cluster_do_not_promise_its_exit_codes(kgroup_cli: CommandLine, command: list[str]) -> None:
-    """The page names the codes that this verb uses."""
-    last = kgroup_cli(*command, "--help").stdout.rstrip().splitlines()[-1]
-
-    assert {3, 4, 7}.isdisjoint(int(word) for word in re.findall(r"\d+", last))
-
-
-@named
-def test_a_verbs_page_fits_in_80_columns(kgroup_cli: CommandLine, command: list[str]) -> None:
-    assert lines_too_long(kgroup_cli(*command, "--help").stdout) == []
-    assert lines_too_long(kgroup_cli(*command, help_flag(command)).stdout) == []
-
-
-@named
-def test_a_verbs_page_has_the_connection_in_one_place(kgroup_cli: CommandLine, command: list[str]) -> None:
-    """... if the verb connects to a cluster."""
-    text = kgroup_cli(*command, "--help").stdout
-    connects = command == ["context", "show"] or command[0] not in ("completion", "context", "help", "sandbox")
-
-    assert ("\nConnection\n" in text) == connects
-    if connects:
-        folded = " ".join(text[text.index("\nConnection\n") :].split())
-        for option in ("--bootstrap-server", "--command-config", "-X", "--context", "--timeout", "--debug"):
-            assert option in folded
-            assert text.count(f"  {option} ") <= 1
-
-
-@named
-def test_a_verbs_page_lists_its_own_formats(kgroup_cli: CommandLine, command: list[str]) -> None:
-    text = " ".join(kgroup_cli(*command, "--help").stdout.split())
-
-    own = {"jsonl": ["peek"], "kcg": ["export"], "prometheus": ["lag"]}
-    assert ("-o, --output" in text) == (command != ["completion"])
-    for name, verb in own.items():
-        assert bool(re.search(rf"Output format: [a-z, ]*\b{name}\b", text)) == (command == verb)
-    assert "|wide|" not in text
 
 
 def test_the_verbs_with_two_pages_are_known_without_the_pages() -> None:
@@ -188,23 +178,6 @@ def test_a_page_with_the_common_options_and_one_with_all(kgroup_cli: CommandLine
     assert help_pages.COMMON[verb] <= names | {"no_headers", "no_color", "quiet"}, "names of options that exist"
 
 
-@named
-def test_the_short_form_is_the_same_page(kgroup_cli: CommandLine, command: list[str]) -> None:
-    assert kgroup_cli(*command, "-h").stdout == kgroup_cli(*command, "--help").stdout
-
-
-@named
-def test_help_needs_no_cluster_and_no_valid_context(
-    kgroup_cli: CommandLine, command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    broken = tmp_path / "broken.yaml"
-    broken.write_text("contexts: [")
-    monkeypatch.setenv("KGROUP_CONFIG", str(broken))
-    monkeypatch.setenv("KGROUP_CONTEXT", "nowhere")
-
-    kgroup_cli(*command, "--help")
-
-
 @pytest.mark.parametrize("group", GROUPS)
 def test_the_page_of_a_verb_with_verbs(kgroup_cli: CommandLine, group: str) -> None:
     text = kgroup_cli(group, "--help").stdout
@@ -214,25 +187,22 @@ def test_the_page_of_a_verb_with_verbs(kgroup_cli: CommandLine, group: str) -> N
     for command in COMMANDS:
         if command[0] == group:
             assert re.search(rf"^  {command[1]} +\S", text, re.M)
-
-
-@pytest.mark.parametrize("group", GROUPS)
-def test_a_verb_with_verbs_alone_is_a_usage_error_or_its_page(kgroup_cli: CommandLine, group: str) -> None:
+    assert kgroup_cli("help", group).stdout == text
     result = kgroup_cli(group, exit_code=2)
-
     assert "list" in result.stdout + result.stderr or "up" in result.stdout + result.stderr
     assert "[usage]" in result.stderr
+    assert "Missing command" in result.stderr or group == "catchup", "which alone lists"
 
 
 @pytest.mark.parametrize("topic", TOPICS)
 def test_help_topics(kgroup_cli: CommandLine, topic: str) -> None:
     text = kgroup_cli("help", topic).stdout.rstrip("\n")
 
+    assert lines_too_long(text) == []
     if topic == "json":  # all kinds follow
         assert text.startswith(TOPICS[topic])
         kinds = text.removeprefix(TOPICS[topic]).strip().splitlines()
         assert [line.split()[0] for line in kinds] == list(field_table().kinds)
-        assert lines_too_long(text) == []
     else:
         assert text == TOPICS[topic]
 
@@ -259,21 +229,10 @@ def test_help_alone_is_the_overview(kgroup_cli: CommandLine) -> None:
     assert [row["topic"] for row in kgroup_cli("help", "-o", "json").data] == list(TOPICS)
 
 
-@pytest.mark.parametrize("topic", TOPICS)
-def test_help_topics_fit_in_80_columns(topic: str) -> None:
-    assert lines_too_long(TOPICS[topic]) == []
-
-
 def test_help_on_exit_codes_has_all_of_them(kgroup_cli: CommandLine) -> None:
     text = kgroup_cli("help", "exit-codes").stdout
 
     assert [int(line.split()[0]) for line in text.splitlines()] == [int(code) for code in ExitCode]
-
-
-@pytest.mark.parametrize("command", [*COMMANDS, *([group] for group in GROUPS)], ids=" ".join)
-def test_help_on_a_verb_is_its_page(kgroup_cli: CommandLine, command: list[str]) -> None:
-    assert kgroup_cli("help", *command).stdout == kgroup_cli(*command, "--help").stdout
-    assert kgroup_cli("help", *command, "-o", "json").data[0]["topic"] == " ".join(command)
 
 
 @pytest.mark.parametrize("code", REFUSALS)
