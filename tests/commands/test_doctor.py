@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from kgroup.groups.doctor.rules import ORDER
 from tests.helpers.command_line import CommandLine
 from tests.helpers.hanging import hang
 from tests.helpers.kafka_tools import KafkaTools
@@ -104,31 +103,6 @@ def test_members_that_are_ill_placed(
     assert findings[waiting]["topic-gone"]["affected"] == [gone]
 
 
-def test_offsets_and_logs_that_do_not_fit(kgroup: CommandLine, world: KafkaWorld, name: Name, bystander: str) -> None:
-    topic, hot = world.topic(name("orders"), partitions=2), world.topic(name("hot"), partitions=4)
-    world.produce(topic, 30)
-    world.produce(topic, 4, partition=1)
-    for number in range(4):
-        world.produce(hot, 1500 if number == 2 else 5, partition=number)
-    outside, behind = name("outside"), name("behind")
-    world.commit(outside, {(topic, 0): 5})
-    world.delete_records(topic, 0, 20)
-    world.commit(behind, {(hot, number): 0 for number in range(4)})
-
-    found = rules_of(kgroup, outside, behind)
-
-    assert severities(found[outside]) == {"out-of-range": "critical", "never-read": "info"}
-    assert found[outside]["out-of-range"]["numbers"] == {
-        "partition_count": 1, "deleted_offset_count": 15, "above_log_end_count": 0, "readable_offset_count": 10,
-    }  # fmt: skip
-    assert found[outside]["never-read"]["affected"] == [f"{topic}:1"]
-    assert severities(found[behind]) == {"hot-partition": "warning"}
-    assert found[behind]["hot-partition"]["affected"] == [f"{hot}:2"]
-    (command,) = found[outside]["out-of-range"]["commands"]
-    plan = kgroup(*shlex.split(command)[1:], "-o", "csv")
-    assert [row["new_offset"] for row in plan.rows if row["partition"] == "0"] == ["20"], plan.stdout
-
-
 def test_a_hanging_transaction_and_its_finished_abort(
     kgroup: CommandLine, world: KafkaWorld, name: Name, bootstrap: str, bystander: str, kafka_tool: KafkaTools
 ) -> None:
@@ -191,23 +165,6 @@ def test_a_member_that_comes_and_goes(
     assert found["rebalance-storm"]["numbers"]["rebalance_count"] >= 9
 
 
-def test_static_members_that_left_for_a_moment(
-    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, bystander: str
-) -> None:
-    topic, group = world.topic(name("orders"), partitions=2), name("svc")
-    world.configure_group(group, consumer_session_timeout_ms="60000")
-    both = [members.consumer(group, topic, group_instance_id=f"i{number}") for number in range(2)]
-    members.stable(*both, partitions=2)
-    both[0].close()
-
-    def found() -> dict[str, Any] | None:
-        return rules_of(kgroup, group)[group].get("static-session")
-
-    finding = wait_for(found, "a static member that left")
-    assert (finding["severity"], finding["affected"]) == ("info", ["i0"])
-    assert finding["numbers"]["session_timeout_ms"] == 60_000
-
-
 def test_as_a_check(kgroup: CommandLine, world: KafkaWorld, name: Name, bystander: str) -> None:
     topic, group, fine = world.topic(name("orders")), name("svc"), name("fine")
     world.produce(topic, 3)
@@ -224,18 +181,6 @@ def test_as_a_check(kgroup: CommandLine, world: KafkaWorld, name: Name, bystande
     assert kgroup("doctor", fine, "--fail-on", "info").stderr == ""
     wrong = kgroup("doctor", fine, "--fail-on", "error", exit_code=2)
     assert "info, warning, critical" in wrong.stderr
-
-
-def test_formats(kgroup: CommandLine, world: KafkaWorld, name: Name, bystander: str) -> None:
-    topic, group = world.topic(name("orders")), name("svc")
-    world.commit(group, {(topic, 0): 9})
-
-    (row,) = kgroup("doctor", group, "-o", "csv").rows
-    assert (row["group"], row["severity"], row["rule"]) == (group, "critical", "out-of-range")
-    page = kgroup("doctor", group).stdout
-    assert f"kgroup reset {group} --only out-of-range" in page
-    assert "kgroup doctor --explain out-of-range" in page
-    assert "source: Kafka's documentation" in kgroup("doctor", group, "-o", "wide", "--verbose").stdout
 
 
 def test_commands_reach_the_same_cluster(
@@ -273,16 +218,6 @@ def test_groups_of_other_kinds(kgroup: CommandLine, world: KafkaWorld, name: Nam
 
     assert "1 group of other frameworks (connect)" in left_out.stderr
     assert "nothing to do" in left_out.stderr
-
-
-def test_rules_are_explained_without_a_cluster(kgroup_cli: CommandLine) -> None:
-    listed = kgroup_cli("doctor", "--rules", "-o", "json").data
-    assert tuple(rule["rule"] for rule in listed) == ORDER
-    assert kgroup_cli("doctor", "--rules").stdout.count("\n") == len(ORDER) + 2
-    (explained,) = kgroup_cli("doctor", "--explain", "rebalance-storm", "-o", "json").data
-    assert explained["how_to_fix"]
-    unknown = kgroup_cli("doctor", "--explain", "rebalance-strom", exit_code=5)
-    assert "Near: rebalance-storm" in unknown.stderr
 
 
 @pytest.mark.parametrize(

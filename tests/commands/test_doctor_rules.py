@@ -35,22 +35,6 @@ OFFSETS_TOPIC = "__consumer_offsets"
 RETENTION_S, CHECK_S = 60, 5
 
 
-def test_a_large_group_with_an_eager_assignor(
-    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, bystander: str
-) -> None:
-    topic = world.topic(name("orders"), partitions=100)
-    eager, cooperative = name("eager"), name("cooperative")
-    live = [members.classic(eager, topic), members.classic(cooperative, topic, assignor="cooperative-sticky")]
-    for member in live:
-        members.stable(member, partitions=100)
-
-    found = rules_of(kgroup, eager, cooperative)
-
-    assert found[eager]["eager-assignor"]["severity"] == "info"
-    assert found[eager]["eager-assignor"]["numbers"]["partition_count"] == 100
-    assert "eager-assignor" not in found[cooperative]
-
-
 def test_a_static_member_that_came_back_too_late(
     kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, bystander: str
 ) -> None:

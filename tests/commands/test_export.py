@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
-import yaml
 
 from kgroup.groups.offset_files import FileRow, parse_offsets
 from kgroup.queries.offset_file import read_offsets
@@ -233,17 +231,6 @@ def test_running_groups_of_both_protocols(kgroup: CommandLine, world: KafkaWorld
         assert {(row.topic, row.partition): row.offset for row in rows} == expected
 
 
-def test_names_that_need_quoting(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
-    topic, stem = world.topic(name("orders")), name("g")
-    groups = [stem + ending for ending in (' "q", ', "\nline", "\rcr", "\r\ncrlf", "#", "заказы")]
-    for group in groups:
-        world.commit(group, {(topic, 0): 0})
-    rows = parse_offsets(kgroup("export", *groups).stdout, "f")
-    assert [row.group for row in rows] == groups
-    for form in ("csv", "json", "yaml"):
-        assert [row.group for row in parse_offsets(kgroup("export", *groups, "-o", form).stdout, "f")] == groups
-
-
 def test_the_file_is_utf8_whatever_the_terminal_is(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
     topic, group = world.topic(name("orders")), name("заказы")
     world.commit(group, {(topic, 0): 2})
@@ -285,27 +272,6 @@ def test_share_groups_are_refused_by_name_and_left_out_of_all(
     left_out = kgroup("export", "--regex", f"({stem}|{share})")
     assert left_out.stdout == f"{stem},{topic},0,0\n"
     assert "left out, 1 share or streams group" in left_out.stderr
-
-
-def test_formats(kgroup: CommandLine, two: tuple[list[str], str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    (_, group), orders, _ = two
-    narrow = f"{orders},0,9\n"
-    header = "group,topic,partition,offset,leader_epoch,metadata\n"
-    assert kgroup("export", group, "-o", "kcg").stdout == narrow
-    assert kgroup("export", group, "-o", "csv").stdout == f"{header}{group},{orders},0,9,,\n"
-    for form in ("table", "wide", "markdown"):
-        shown = kgroup("export", group, "-o", form).stdout
-        assert f"{orders}:0" in shown
-        assert "OFFSET" in shown
-    monkeypatch.setenv("KGROUP_OUTPUT", "json")
-    assert json.loads(kgroup("export", group).stdout)["data"][0]["group"] == group
-    assert kgroup("export", group, "-o", "kcg").stdout == narrow, "the flag goes first"
-    monkeypatch.setenv("KGROUP_OUTPUT", "yaml")
-    assert yaml.safe_load(kgroup("export", group).stdout)["kind"] == "kgroup.export/v1"
-    monkeypatch.setenv("KGROUP_OUTPUT", "table")
-    assert "OFFSET" in kgroup("export", group).stdout
-    monkeypatch.setenv("KGROUP_OUTPUT", "")
-    assert kgroup("export", group).stdout == narrow
 
 
 def test_kcg_is_the_form_of_export_alone(

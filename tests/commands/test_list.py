@@ -159,13 +159,6 @@ def test_how_long_groups_are_idle(kgroup: CommandLine, world: KafkaWorld, name: 
     assert "--idle-for" in kgroup("list", "--idle-for", "8d", "--from-log", exit_code=2).stderr
 
 
-def test_filters_refuse_what_does_not_exist(kgroup: CommandLine) -> None:
-    for flags in (("--type", "clasic"), ("--in-state", "Stabel"), ("--regex", "(")):
-        result = kgroup("list", *flags, exit_code=2)
-        assert result.stdout == ""
-        assert flags[1] in result.stderr
-
-
 def test_names_and_patterns_that_match_nothing(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
     topic, group = world.topic(name("orders")), name("svc")
     world.commit(group, {(topic, 0): 0})
@@ -181,27 +174,6 @@ def test_names_and_patterns_that_match_nothing(kgroup: CommandLine, world: Kafka
     assert [found["group"] for found in partly.data] == [group]
     assert [error["code"] for error in partly.json["errors"]] == ["not-found"]
     assert set(world.groups()) <= set(before)
-
-
-def test_sorted_by_name(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
-    topic, stem = world.topic(name("orders")), name("g")
-    for ending in ("b", "a", "10", "2", "é", "B"):
-        world.commit(f"{stem}-{ending}", {(topic, 0): 0})
-    found = names(kgroup, "--regex", f"{stem}.*")
-    assert found == sorted(found)
-    csv = [row["group"] for row in kgroup("list", "--regex", f"{stem}.*", "-o", "csv").rows]
-    assert csv == found
-
-
-def test_csv_has_a_header_and_plain_values(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
-    topic, group = world.topic(name("orders")), name("svc")
-    world.commit(group, {(topic, 0): 0})
-    result = kgroup("list", group, "-o", "csv")
-    header, line = result.stdout.splitlines()
-    assert header.split(",")[:4] == ["group", "type", "state", "protocol_type"]
-    assert line.split(",")[:4] == [group, "classic", "Empty", ""]
-    assert re.search(r",0,\d{4}-\d\d-\d\dT[\d:.]+Z$", line)
-    assert result.stderr == ""
 
 
 @pytest.mark.programs("cut", "tail")
@@ -228,28 +200,6 @@ def test_plain_output_in_a_shell_loop(kgroup: CommandLine, world: KafkaWorld, na
     done = shell(f"kgroup list --topic {topic} | awk '$2 == \"classic\" {{print $1}}'")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [group]
-
-
-@pytest.mark.programs("head")
-def test_closed_pipe(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
-    """``| head -1`` ends kgroup silently, however much it still had to say."""
-    topic, stem = world.topic(name("orders")), name("g") + "x" * 200
-    for number in range(60):
-        world.commit(f"{stem}-{number}", {(topic, 0): 0})
-    for output in ("table", "csv", "json", "yaml"):
-        done = shell(f"kgroup list -o {output} | head -1")
-        assert (done.returncode, done.stderr) == (0, ""), output
-        assert len(done.stdout.splitlines()) == 1
-
-
-def test_closed_pipe_that_nobody_reads(kgroup: CommandLine) -> None:
-    process = kgroup.start("list")
-    assert process.stdout
-    assert process.stderr
-    process.stdout.close()
-    assert process.stderr.read() == ""
-    assert process.wait(30) == 0
-    process.stderr.close()
 
 
 def test_member_counts_of_a_rebalancing_group(

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-import signal
-import socket
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,15 +12,10 @@ from typing import Any, cast
 
 import pytest
 from confluent_kafka import Producer
-from msgspec.structs import replace
 
 from kgroup.cluster.deadline import Deadline
-from kgroup.groups.lag.evidence import LagEvidence
-from kgroup.groups.lag.measure import measure_lag
-from kgroup.groups.lag.report import GroupLag
-from kgroup.groups.lag.status import LagStatus, StatusResult
 from kgroup.groups.peek import PeekRequest, PeekTarget, ReadableLog, ReadLimit
-from kgroup.model.groups import Group, LogRange
+from kgroup.model.groups import LogRange
 from kgroup.model.records import ConsumerRecord
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries import peek
@@ -32,7 +23,6 @@ from kgroup.support.errors import KgroupError
 from tests.helpers.command_line import CommandLine
 from tests.helpers.kafka_world import KafkaWorld
 from tests.helpers.terminals import Terminal
-from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 PILL = b'{"amount": \xff\xfe\x1b[31m}'
@@ -157,30 +147,6 @@ def test_value_formats(kgroup: CommandLine, shop: Shop, form: str, pill: object,
     assert [record["value"] for record in document.data[0]["records"]] == [pill, other]
 
 
-def test_other_forms_of_the_result(kgroup: CommandLine, shop: Shop) -> None:
-    (one,) = kgroup("peek", shop.group, "-o", "json").data
-    assert (one["group"], one["topic"], one["partition"]) == (shop.group, shop.topic, 1)
-    assert (one["committed"], one["offset"], one["log_start"], one["log_end"]) == (4, 4, 0, 10)
-    assert [record["offset"] for record in one["records"]] == [4, 5, 6]
-    assert one["records"][0]["size_bytes"] == 5 + len(PILL) + len("trace") + 2 + len("type") + 6 + len("none")
-    rows = list(csv.DictReader(io.StringIO(kgroup("peek", shop.group, "-o", "csv", "-n", "1").stdout)))
-    assert [(row["offset"], row["key"], row["value"]) for row in rows] == [
-        ("4", "ord-4", r'{"amount": \xff\xfe\x1b[31m}')
-    ]
-    assert kgroup("peek", shop.group, "-o", "jsonl").stdout == kgroup("peek", shop.group).stdout
-    assert "jsonl is a format of kgroup peek only" in kgroup("list", "-o", "jsonl", exit_code=2).stderr
-
-
-def test_a_long_value_is_cut_in_the_table_alone(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
-    topic = world.topic(name("pay"))
-    world.produce(topic, 1, value=b"v" * 5000)
-
-    assert "v" * 300 not in kgroup("peek", f"{topic}:0", "-o", "table").stdout
-    assert "4.9 KiB" in kgroup("peek", f"{topic}:0", "-o", "table").stdout
-    assert "v" * 5000 in kgroup("peek", f"{topic}:0", "-o", "table", "--verbose").stdout
-    assert json.loads(kgroup("peek", f"{topic}:0").stdout)["value"] == "v" * 5000
-
-
 def test_records_in_a_file(kgroup: CommandLine, shop: Shop, tmp_path: Path) -> None:
     file = tmp_path / "records.jsonl"
     shown = kgroup("peek", shop.group, "--to", str(file)).stdout
@@ -193,45 +159,6 @@ def test_records_in_a_file(kgroup: CommandLine, shop: Shop, tmp_path: Path) -> N
 
 
 # Which partitions
-
-
-def test_stuck_partitions_by_default(
-    kgroup: CommandLine, world: KafkaWorld, name: Name, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def stalled(group: Group, evidence: LagEvidence) -> GroupLag:
-        """As measured, but partition 1 has had the same offset for five minutes."""
-        report = measure_lag(group, evidence)
-        status = StatusResult(LagStatus.STALL, report.now_ms - 300_000)
-        rows = (replace(p, status_result=status) if p.partition.partition == 1 else p for p in report.partitions)
-        return replace(report, partitions=tuple(rows))
-
-    monkeypatch.setattr(peek, "measure_lag", stalled)
-    topic, group = world.topic(name("pay"), partitions=3), name("svc")
-    for number in range(3):
-        world.produce(topic, 50, number)
-    world.commit(group, {(topic, 0): 10, (topic, 1): 17})
-
-    shown = kgroup("peek", group, "-o", "table")
-
-    assert shown.stdout.startswith(f"{group}  stuck ")
-    assert "committed 17, log 0 to 50, STALL 5m" in shown.stdout
-    assert f"{topic}:0" not in shown.stdout
-    assert f"not known: offset 17 of {topic}:1 or a later one, or the one before" in " ".join(shown.stdout.split())
-    rows = [row.split()[:2] for row in shown.stdout.splitlines()]
-    assert rows[rows.index(["OFFSET", "AT"]) + 1 :][:2] == [["16", "-"], ["17", "committed"]]
-    assert "kgroup reset" not in shown.stdout
-    elsewhere = kgroup("peek", group, "-o", "table", "--offset", "earliest").stdout
-    assert "not known" not in elsewhere
-    (one,) = kgroup("peek", group, "-o", "json").data
-    assert one["lag_status"] == "stall"
-    named = kgroup("peek", group, "--topic", topic, "-o", "json").data
-    assert [each["partition"] for each in named] == [0, 1], "2 has no commit"
-
-
-def test_without_stuck_partitions_those_with_unread_records(kgroup: CommandLine, shop: Shop) -> None:
-    result = kgroup("peek", shop.group, "-o", "json")
-    assert [(each["partition"], each["lag_status"]) for each in result.data] == [(1, "no-reader")]
-    assert "no partition" in result.stderr
 
 
 def test_a_group_that_has_read_everything(kgroup: CommandLine, world: KafkaWorld, shop: Shop, name: Name) -> None:
@@ -281,67 +208,8 @@ def test_what_does_not_exist(kgroup: CommandLine, world: KafkaWorld, shop: Shop,
     assert uncommitted.json["errors"][0]["topic"] == shop.topic
 
 
-def test_a_group_without_commits(kgroup: CommandLine, world: KafkaWorld, shop: Shop, name: Name) -> None:
-    other, group = world.topic(name("other")), name("joined")
-    world.join_as(group, "consumer")
-    assert "[no-commit]" in kgroup("peek", group, exit_code=5).stderr
-    assert "[no-commit]" in kgroup("peek", shop.group, "--topic", other, exit_code=5).stderr
-    assert "[no-commit]" in kgroup("peek", shop.group, "--topic", f"{other}:0", exit_code=5).stderr
-
-
-def test_a_committed_offset_out_of_range(kgroup: CommandLine, world: KafkaWorld, shop: Shop, name: Name) -> None:
-    world.delete_records(shop.topic, 1, 6)
-    world.commit(shop.group, {(shop.topic, 0): 15})
-
-    result = kgroup("peek", shop.group, "-o", "json", exit_code=5)
-
-    assert {error["partition"]: error["code"] for error in result.json["errors"]} == {
-        0: "above-log-end",
-        1: "below-log-start",
-    }
-    assert "committed offset 4 is below the log start 6" in result.stderr
-    words = ("peek", shop.group, "--topic", f"{shop.topic}:1")
-    assert offsets(kgroup(*words, "--offset", "earliest").stdout) == [6, 7, 8]
-    assert "[below-log-start]" in kgroup(*words, "--offset", "5", exit_code=5).stderr
-    assert "[above-log-end]" in kgroup(*words, "--offset", "11", exit_code=5).stderr
-
-
 def test_one_offset_is_for_one_partition(kgroup: CommandLine, shop: Shop) -> None:
     assert "requires one partition" in kgroup("peek", f"{shop.topic}:0,1", "--offset", "5", exit_code=2).stderr
-
-
-def test_offsets_without_records_are_named(
-    kgroup: CommandLine, world: KafkaWorld, bootstrap: str, name: Name, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
-    topic, group = world.topic(name("tx")), name("svc")
-    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": name("id")})
-    wait_for(lambda: producer.init_transactions(30) is None, "the coordinator of transactions")
-    for value, ends in ((b"aborted", producer.abort_transaction), (b"kept", producer.commit_transaction)):
-        producer.begin_transaction()
-        producer.produce(topic, value)
-        producer.flush(30)
-        ends(30)
-    producer.begin_transaction()
-    producer.produce(topic, b"open")
-    producer.flush(30)
-    # aborted, marker, kept, marker, open
-    world.commit(group, {(topic, 0): 0})
-    wait_for(lambda: kgroup("peek", group, "-o", "json").data[0]["last_stable_offset"] == 4, "the markers")
-
-    (one,) = kgroup("peek", group, "-o", "json", "-n", "9").data
-    shown = kgroup("peek", group, "-o", "table", "-n", "9").stdout
-    all_of_it = kgroup("peek", group, "-n", "9", "--isolation", "read_uncommitted").stdout
-
-    assert [record["value"] for record in one["records"]] == ["kept"]
-    assert one["empty_offsets"] == [{"start": 0, "end": 2}, {"start": 3, "end": 4}]
-    assert "No record is at offsets 0-1, 3: " in shown
-    assert "An open transaction hides offset 4 from read_committed consumers" in shown
-    assert [json.loads(line)["value"] for line in all_of_it.splitlines()] == ["aborted", "kept", "open"]
-    assert offsets(kgroup("peek", f"{topic}:0", "-n", "1").stdout) == [2]
-    skips = kgroup("reset", group, "--topic", topic, "--shift-by", "1").stdout
-    assert "SKIPPED RECORDS  none: the skipped offsets hold no record" in skips
-    producer.abort_transaction(30)
 
 
 def test_a_batch_that_cannot_be_decoded_is_named_by_its_offset() -> None:
@@ -396,21 +264,6 @@ def test_limits_of_a_read(
     window = peek._around(cast(Any, OneByOne()), PeekTarget("orders", 3), ReadableLog(0, 10, 10), 4, request_, limits)
     assert [record.offset for record in window.records] == found
     assert window.stopped_reason is stopped_reason
-
-
-def test_no_broker(kgroup_cli: CommandLine) -> None:
-    assert kgroup_cli("peek", "svc", "-b", "127.0.0.1:1", "--timeout", "1s", exit_code=3).stdout == ""
-
-
-def test_ctrl_c_ends_it(kgroup_cli: CommandLine) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        address = "{}:{}".format(*silent.getsockname())
-        with kgroup_cli.start("peek", "svc", "--timeout", "60s", "-b", address) as process:
-            connected, _ = silent.accept()
-            process.send_signal(signal.SIGINT)
-            stdout, stderr = process.communicate(timeout=30)
-            connected.close()
-    assert (process.returncode, stdout, stderr) == (130, "", "note: peek: interrupted\n")
 
 
 def test_values_are_not_logged(kgroup: CommandLine, shop: Shop, tmp_path: Path) -> None:

@@ -69,38 +69,6 @@ def idle(world: KafkaWorld, name: Name) -> str:
     return group
 
 
-def test_already_so(kgroup: CommandLine, idle: str, bystander: str) -> None:
-    started = time.monotonic()
-    result = kgroup("wait", idle, "--for", "empty", "--for", "lag=6", "--for", "type=classic", "--within", "60s")
-    assert time.monotonic() - started < 30
-    assert result.stdout.startswith(f"DONE  wait {idle}: empty, lag=6,")
-    assert f"WAIT      {idle} is Empty; lag 6; is of type classic" in result.stderr
-    document = kgroup("wait", idle, bystander, "--for", "empty", "--within", "9s", "-o", "json").data[-1]
-    assert set(document) == FIELDS
-    assert (document["state"], document["member_count"], document["lag"], document["remaining_members"]) == (
-        "Empty",
-        0,
-        None,
-        [],
-    )
-    assert document["conditions"] == [{"condition": "empty", "holds": True, "observed": "Empty"}]
-
-
-def test_not_in_time(kgroup: CommandLine, idle: str) -> None:
-    """8 with the same document; a look is taken even where there is no time at all."""
-    result = kgroup("wait", idle, "--for", "lag=5", "--for", "empty", "--within", "0s", "-o", "json", exit_code=8)
-    document = only(result)
-    assert document["lag"] == 6
-    assert [(c["condition"], c["holds"], c["observed"]) for c in document["conditions"]] == [
-        ("lag=5", False, "lag 6"),
-        ("empty", True, "Empty"),
-    ]
-    screen = kgroup("wait", idle, "--for", "lag=5", "--within", "0s", exit_code=8)
-    assert screen.stdout.startswith(f"NOT YET  wait {idle}: lag=5,")
-    rows = kgroup("wait", idle, "--for", "lag=5", "--for", "empty", "--within", "0s", "-o", "csv", exit_code=8).rows
-    assert [(row["condition"], row["holds"]) for row in rows] == [("lag=5", "false"), ("empty", "true")]
-
-
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_until_empty(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, protocol: str) -> None:
     """One leaves, one crashes: the one that is left is named, with a bound for its session that holds."""
@@ -263,18 +231,6 @@ def test_group_that_vanishes(kgroup: CommandLine, world: KafkaWorld, idle: str) 
         wait.says("lag 6, waiting for lag=3")
         world.delete_group(idle)
         wait.says(f"{idle} does not exist")
-
-
-def test_many_groups_are_said_in_one_line(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
-    topic, stem = world.topic(name("orders")), name("svc")
-    world.produce(topic, 5)
-    for number in range(7):
-        world.commit(f"{stem}-{number}", {(topic, 0): 5 if number < 1 else 0})
-    chosen = ("--regex", f"{stem}-.*", "--for", "lag=0", "--within", "0s")
-    result = kgroup("wait", *chosen, exit_code=8)
-    (event,) = result.stderr.splitlines()
-    assert event.endswith(f"6 of 7 groups are still waited for: {stem}-1, {stem}-2, {stem}-3 and 3 more")
-    assert len(kgroup("wait", *chosen, "-o", "json", exit_code=8).data) == 7
 
 
 def test_unknown_groups(kgroup: CommandLine, idle: str, name: Name) -> None:

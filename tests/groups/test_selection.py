@@ -165,6 +165,7 @@ def test_a_pattern_with_a_slip_names_what_comes_near() -> None:
         (Selection(group=["a"], all_groups=True), "--all-groups"),
         (Selection(names=[""]), "empty"),
         (Selection(group=[""]), "empty"),
+        (Selection(regex=""), "--regex is empty"),
         (Selection(regex="("), "--regex"),
         (Selection(regex="*"), "--regex"),
         (Selection(in_state=["Stabel"]), "--in-state Stabel"),
