@@ -309,18 +309,6 @@ def test_what_is_done_is_left_alone(
 
 
 @pytest.mark.parametrize("target", PROTOCOLS)
-def test_live_group_that_is_there_already(
-    kgroup: CommandLine, members: Members, world: KafkaWorld, name: Name, topic: str, target: str
-) -> None:
-    """Its members are no reason to refuse what is done."""
-    group = name("svc")
-    join(members, target, group, topic)
-    row = only(kgroup(*migrate(group, target), "--execute", "-o", "json"))
-    assert (row["readiness"], row["member_count"]) == ("done", 1)
-    assert stands(world, group) == (target, "stable")
-
-
-@pytest.mark.parametrize("target", PROTOCOLS)
 def test_one_done_one_to_do(
     kgroup: CommandLine, world: KafkaWorld, name: Name, topic: str, tmp_path: Path, target: str
 ) -> None:
@@ -383,30 +371,6 @@ def test_screen_of_one_group_done(kgroup: CommandLine, world: KafkaWorld, short:
     assert "group.protocol=consumer" not in back, "that is where it comes from"
 
 
-def test_rows_of_a_fleet(kgroup: CommandLine, world: KafkaWorld, name: Name, topic: str) -> None:
-    """The summary by verdict before the rows; blocked ones are not done with --only ready, and don't count."""
-    stem = name("svc")
-    ready, done, foreign = (f"{stem}-{which}" for which in ("ready", "done", "foreign"))
-    made(world, ready, topic)
-    made(world, done, topic).turned(world, "consumer")
-    world.join_as(foreign, "connect")
-    fleet = ("migrate", "--regex", f"{stem}-.*")
-    page = kgroup(*fleet, exit_code=6).stdout
-    lines = page.splitlines()
-    assert next(line for line in lines if "READINESS" in line).split()[:3] == ["READINESS", "HOW", "GROUPS"]
-    assert re.search(r"^DONE +- +1 ", page, re.M)
-    assert re.search(r"^READY +now +1 ", page, re.M)
-    assert re.search(r"^BLOCKED +- +1 ", page, re.M)
-    assert page.index("GROUP ") < page.index(f"\n{foreign} ") < page.index(f"\n{ready} "), "worst first"
-    kgroup(*fleet, "--execute", exit_code=6)
-    assert stands(world, ready) == ("classic", "empty"), "nothing of the whole command"
-    kgroup(*fleet, "--only", "ready")
-    document = kgroup(*fleet, "--only", "ready", "--execute", "-o", "json")
-    assert {row["group"]: row["converted"] for row in document.data if row["converted"]} == {ready: True}
-    listed = world.groups()
-    assert (listed[ready][0], listed[done][0], listed[foreign][0]) == ("consumer", "consumer", "classic")
-
-
 def test_backup(kgroup: CommandLine, world: KafkaWorld, shop: Shop, tmp_path: Path) -> None:
     """What --backup wrote is what reset --from-file reads; and without a journal it is what lets kgroup go on."""
     file = tmp_path / "backup.json"
@@ -414,28 +378,6 @@ def test_backup(kgroup: CommandLine, world: KafkaWorld, shop: Shop, tmp_path: Pa
     kgroup("reset", shop.group, "--topic", shop.topic, "--to-earliest", "--execute")
     kgroup("reset", shop.group, "--from-file", str(file), "--execute")
     assert world.exact(shop.group) == shop.commits
-
-
-def test_no_journal_no_change(
-    kgroup: CommandLine, world: KafkaWorld, shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("KGROUP_STATE_DIR", str(tmp_path / "file" / "state"))
-    refused = kgroup(*migrate(shop.group, "consumer"), "--execute", exit_code=6)
-    assert "[no-journal]" in refused.stderr
-    assert stands(world, shop.group) == ("classic", "empty")
-
-
-def test_read_only_context(kgroup: CommandLine, world: KafkaWorld, shop: Shop, tmp_path: Path) -> None:
-    (tmp_path / "config.yaml").write_text(
-        f"contexts:\n  prod:\n    bootstrap.servers: {world.bootstrap}\n    read_only: true\n"
-    )
-    for execute in ((), ("--execute",)):
-        refused = kgroup(*migrate(shop.group, "consumer"), "--context", "prod", *execute, exit_code=6)
-        assert "[read-only]" in refused.stderr
-        assert execute or "READY" in refused.stdout, "the plan all the same"
-        assert "Nothing was changed." in refused.stdout + refused.stderr
-    assert stands(world, shop.group) == ("classic", "empty")
 
 
 # --- what is not there
@@ -737,22 +679,6 @@ def test_settings_of_a_group_that_is_there_already(kgroup: CommandLine, world: K
     assert stands(world, shop.group) == ("consumer", "empty"), "it was one before"
 
 
-@pytest.mark.parametrize(
-    ("wrong", "allowed"),
-    [(("--session-timeout", "61s"), "1s to 1m"), (("--heartbeat-interval", "16s"), "100ms to 15s")],
-)
-def test_settings_out_of_range(
-    kgroup: CommandLine, world: KafkaWorld, shop: Shop, wrong: tuple[str, str], allowed: str
-) -> None:
-    """The broker allows 60 s and 15 s at the most: said before anything is done."""
-    for execute in ((), ("--execute",)):
-        refused = kgroup(*migrate(shop.group, "consumer"), *wrong, *execute, exit_code=6)
-        assert "[blocked]" in refused.stderr
-        assert f"brokers allow {allowed}\n" in refused.stderr
-    assert stands(world, shop.group) == ("classic", "empty")
-    assert world.group_config(shop.group) == {}
-
-
 # --- undo
 
 
@@ -782,16 +708,6 @@ def test_undo(
     assert world.exact(shop.group) == shop.commits
 
 
-def test_undo_in_json(kgroup: CommandLine, world: KafkaWorld, shop: Shop) -> None:
-    kgroup(*migrate(shop.group, "consumer"), "--execute")
-    plan = kgroup("undo", "-o", "json").json
-    assert (plan["kind"], plan["executed"]) == ("kgroup.undo.types/v1", False)
-    assert {row["group"] for row in plan["data"]} == {shop.group}
-    done = kgroup("undo", "--execute", "-o", "json").json
-    assert (done["executed"], done["errors"]) == (True, [])
-    assert stands(world, shop.group) == ("classic", "empty")
-
-
 def test_undo_after_the_group_moved_on(kgroup: CommandLine, world: KafkaWorld, members: Members, shop: Shop) -> None:
     """Live: refused by name. Then the offsets stay where its consumers of the new protocol have left them."""
     kgroup(*migrate(shop.group, "consumer"), "--execute")
@@ -813,15 +729,6 @@ def test_undo_after_the_group_moved_on(kgroup: CommandLine, world: KafkaWorld, m
         (shop.topic, 0): 10,
         (shop.topic, 1): 10,
     }
-
-
-def test_undo_of_what_reverted_count_by_itself(kgroup: CommandLine, world: KafkaWorld, shop: Shop) -> None:
-    """One classic member came first: nothing is left to do, and nothing is done."""
-    done = kgroup(*migrate(shop.group, "consumer"), "--execute")
-    to_classic(world, shop.group)
-    kgroup("undo", change_id(done), "--execute", exit_code=0)
-    assert stands(world, shop.group) == ("classic", "empty")
-    assert world.exact(shop.group) == shop.commits
 
 
 def test_undo_of_a_group_that_is_gone(kgroup: CommandLine, world: KafkaWorld, shop: Shop) -> None:

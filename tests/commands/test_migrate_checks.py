@@ -16,7 +16,6 @@ import pytest
 
 from tests.helpers import by_hand
 from tests.helpers.command_line import CommandLine
-from tests.helpers.conversion import to_consumer
 from tests.helpers.journals import changes
 from tests.helpers.kafka_world import KafkaWorld
 from tests.helpers.members import Members
@@ -110,44 +109,6 @@ def test_connect_by_the_name_alone(kgroup: CommandLine, world: KafkaWorld, name:
     assert world.groups()[group] == ("consumer", "empty")
 
 
-def test_schema_registry(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
-    group = name("schema-registry")
-    world.join_as(group, "sr")
-    refused(kgroup, world, group, "Schema Registry")
-
-
-def test_streams(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, topic: str) -> None:
-    group = name("app")
-    member = members.classic(group, topic, client_id=f"{group}-0a1b-StreamThread-1-consumer")
-    members.stable(member, partitions=2)
-    refused(kgroup, world, group, "Streams")
-
-
-def test_share_group(kgroup: CommandLine, world: KafkaWorld, name: Name, topic: str) -> None:
-    group = name("share")
-    world.share_group(group, topic)
-    for execute in ((), ("--execute",), ("--execute", "--accept", "foreign-owner")):
-        result = kgroup("migrate", group, *execute, exit_code=6)
-        assert "share group" in result.stderr + result.stdout
-    assert world.groups()[group][0] == "share"
-
-
-def test_unknown_group_is_not_created(kgroup: CommandLine, world: KafkaWorld, name: Name, topic: str) -> None:
-    """5 with what comes near, whatever else is named; nothing comes into being, nothing else is converted."""
-    group, mistyped = name("orders-svc"), name("orders-svcc")
-    mistyped = group[:-1]
-    world.commit(group, {(topic, 0): 3})
-    for protocol in ("consumer", "classic"):
-        for execute in ((), ("--execute",)):
-            result = kgroup("migrate", mistyped, "--protocol", protocol, *execute, exit_code=5)
-            assert "[not-found]" in result.stderr
-            assert group in result.stderr, "near"
-    kgroup("migrate", group, mistyped, "--execute", exit_code=5)
-    kgroup("migrate", "--regex", f"{group}-none.*", "--execute", exit_code=5)
-    assert mistyped not in world.groups()
-    assert world.groups()[group] == ("classic", "empty")
-
-
 def test_no_group_named(kgroup: CommandLine) -> None:
     for words in ((), ("--execute",)):
         assert "kgroup: no group is named [usage]" in kgroup("migrate", *words, exit_code=2).stderr
@@ -181,27 +142,6 @@ def test_assignor_of_real_members(
         wait_for(lambda: world.groups()[group][1] == "empty", "Empty")
 
 
-@pytest.mark.parametrize("assignor", ASSIGNORS)
-def test_assignor_of_an_empty_group(
-    kgroup: CommandLine, world: KafkaWorld, name: Name, topic: str, assignor: str
-) -> None:
-    group = name("svc")
-    by_hand.join(world, group, {topic: [0, 1]}, assignors=[assignor]).leave()
-    check = about(planned(kgroup, group), "assignor")
-    assert check["status"] == "ok"
-    assert assignor in check["evidence"]
-    assert ASSIGNORS[assignor] in words_of(check)
-
-
-def test_several_assignors(kgroup: CommandLine, world: KafkaWorld, name: Name, topic: str) -> None:
-    """Java's default is the pair of range and cooperative-sticky: the one that the group chose counts."""
-    group = name("svc")
-    by_hand.join(world, group, {topic: [0, 1]}, assignors=["range", "cooperative-sticky"])
-    check = about(planned(kgroup, group), "assignor")
-    assert check["status"] == "ok"
-    assert "range" in check["evidence"]
-
-
 def test_custom_assignor(kgroup: CommandLine, world: KafkaWorld, name: Name, topic: str) -> None:
     """BLOCKED, live and Empty, with what KIP-848 offers instead: uniform, range, or a class in the broker."""
     group = name("geo-router")
@@ -221,15 +161,6 @@ def test_custom_assignor(kgroup: CommandLine, world: KafkaWorld, name: Name, top
         result = kgroup("migrate", group, "--execute", *accept, exit_code=6)
         assert "[blocked]" in result.stderr
     assert world.groups()[group] == ("classic", "empty")
-
-
-def test_custom_assignor_on_the_way_back(kgroup: CommandLine, world: KafkaWorld, name: Name, topic: str) -> None:
-    """To classic there is nothing to map."""
-    group = name("svc")
-    world.commit(group, {(topic, 0): 3})
-    to_consumer(world, group)
-    row = planned(kgroup, group, "--protocol", "classic")
-    assert (row["readiness"], row["how"], row["type"], row["target"]) == ("ready", "now", "consumer", "classic")
 
 
 # userData, static members, racks, sessions: by members that say just this
@@ -272,17 +203,6 @@ def test_static_members(kgroup: CommandLine, world: KafkaWorld, members: Members
     assert about(planned(kgroup, dynamic), "static")["status"] == "ok"
 
 
-def test_racks(kgroup: CommandLine, world: KafkaWorld, name: Name, topic: str) -> None:
-    """Rack-aware assignment is not fully supported by the consumer protocol."""
-    group, plain = name("svc"), name("plain")
-    by_hand.join(world, group, {topic: [0, 1]}, rack="eu-1a")
-    by_hand.join(world, plain, {topic: [0, 1]})
-    check = about(planned(kgroup, group), "rack")
-    assert check["status"] == "info"
-    assert "eu-1a" in check["evidence"]
-    assert about(planned(kgroup, plain), "rack")["status"] == "ok"
-
-
 @pytest.mark.parametrize(
     ("session_ms", "status", "words"),
     [(500, "warning", ("500ms", "1s")), (90_000, "warning", ("1m30s", "1m")), (15_000, "ok", ("15s",))],
@@ -306,18 +226,6 @@ def test_session_timeout_of_the_old_members(
     assert world.groups()[group] == ("consumer", "empty")
 
 
-@pytest.mark.parametrize("session_ms", [20_000, 90_000])
-def test_session_timeout_of_live_members(
-    kgroup: CommandLine, world: KafkaWorld, name: Name, topic: str, session_ms: int
-) -> None:
-    group = name("svc")
-    world.commit(group, {(topic, 0): 3})
-    by_hand.join(world, group, {topic: [0, 1]}, session_ms=session_ms)
-    check = about(planned(kgroup, group), "session")
-    assert check["status"] == "warning"
-    assert {20_000: "20s", 90_000: "1m30s"}[session_ms] in check["evidence"]
-
-
 def test_session_timeout_that_is_kept(kgroup: CommandLine, world: KafkaWorld, name: Name, topic: str) -> None:
     """A session in the range but not the broker's own: the group config that keeps it is printed, and can be set."""
     group = name("svc")
@@ -339,17 +247,6 @@ def test_session_timeout_that_is_kept(kgroup: CommandLine, world: KafkaWorld, na
     }
     assert world.groups()[group] == ("consumer", "empty")
     assert world.exact(group) == before
-
-
-def test_session_timeout_that_the_group_has_already(
-    kgroup: CommandLine, world: KafkaWorld, name: Name, topic: str
-) -> None:
-    group = name("svc")
-    by_hand.join(world, group, {topic: [0, 1]}, session_ms=20_000).leave()
-    world.configure_group(group, consumer_session_timeout_ms="20000")
-    check = about(planned(kgroup, group), "session")
-    assert check["status"] == "ok"
-    assert "20s" in check["evidence"]
 
 
 @pytest.mark.parametrize(
@@ -412,47 +309,6 @@ def test_regex_of_a_live_consumer_group(
     assert check["status"] == "warning"
     assert f"^{topic}.*" in check["evidence"]
     assert row["how"] == "rolling"
-
-
-def test_regex_of_a_classic_group_cannot_be_seen(
-    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, topic: str
-) -> None:
-    """Its client expands the pattern itself: said, not passed over; a pattern is what a reader has to look for."""
-    group = name("svc")
-    member = members.classic(group, f"^{topic}.*", assignor="cooperative-sticky")
-    members.stable(member, partitions=2)
-    check = about(planned(kgroup, group), "regex")
-    assert check["status"] == "unknown"
-    assert "the server matches whole names" in words_of(check)
-
-
-def test_commits_in_an_open_transaction(kgroup: CommandLine, world: KafkaWorld, name: Name, topic: str) -> None:
-    """Committing again would win over it, whatever its outcome: not converted while it is open."""
-    group = name("svc")
-    world.commit(group, {(topic, 0): 3, (topic, 1): 4})
-    before = world.exact(group)
-    with world.pending(group, {(topic, 1): 5}):
-        row = planned(kgroup, group, exit_code=6)
-        (check,) = (check for check in row["checks"] if check["status"] == "blocked")
-        assert "transaction" in check["evidence"]
-        assert f"{topic}:1" in check["evidence"]
-        kgroup("migrate", group, "--execute", exit_code=6)
-        assert world.groups()[group] == ("classic", "empty")
-    wait_for(lambda: world.exact(group) == before, "aborted")
-    assert planned(kgroup, group)["readiness"] == "ready"
-
-
-def test_fresh_group_of_uneven_epochs_is_no_rebalance(
-    kgroup: CommandLine, world: KafkaWorld, name: Name, topic: str
-) -> None:
-    """Group epoch 2 beside assignment epoch 1, straight after a conversion."""
-    group = name("svc")
-    world.commit(group, {(topic, 0): 3})
-    to_consumer(world, group)
-    row = planned(kgroup, group, "--protocol", "classic")
-    assert (row["readiness"], row["how"], row["state"]) == ("ready", "now", "Empty")
-    done = planned(kgroup, group)
-    assert (done["readiness"], done["how"], done["converted"]) == ("done", None, None)
 
 
 def test_no_group_is_made_by_asking_for_the_protocol(kgroup: CommandLine, world: KafkaWorld, bystander: str) -> None:

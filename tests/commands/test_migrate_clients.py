@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -46,52 +45,12 @@ def client_check(kgroup: CommandLine, group: str, *arguments: str, exit_code: in
 
 # --client
 
-CLIENTS = [
-    ("java:3.9", "blocked", ("4.0",)),
-    ("java:3.9.1", "blocked", ("4.0",)),
-    ("java:4.0.0", "warning", ("4.4.0",)),
-    ("java:4.2.1", "warning", ("4.4.0",)),
-    ("java:4.4.0", "ok", ()),
-    ("java:4.10.0", "ok", ()),
-    ("java:5.0", "ok", ()),
-    ("librdkafka:2.11", "blocked", ("2.12",)),
-    ("librdkafka:2.11.1", "blocked", ("2.12",)),
-    ("librdkafka:2.12.0", "warning", ("2.15",)),
-    ("librdkafka:2.15.0", "ok", ()),
-    ("confluent-kafka-python:2.11.1", "blocked", ("2.12",)),
-    ("confluent-kafka-python:2.12.0", "warning", ("2.15",)),
-    ("confluent-kafka-javascript:1.5.0", "blocked", ("1.6",)),
-    ("spring-kafka:3.3.0", "blocked", ("4.0",)),
-    ("kafka-python:3.0.12", "blocked", ()),
-    ("sarama:1.45.0", "blocked", ()),
-    ("kafka-go:0.4.47", "blocked", ()),
-    ("kafkajs:2.2.4", "blocked", ()),
-]
-
-
-@pytest.mark.parametrize(("client", "status", "words"), CLIENTS, ids=[client for client, *_ in CLIENTS])
-def test_client(kgroup: CommandLine, group: str, client: str, status: str, words: tuple[str, ...]) -> None:
-    """Checked against the table: what is needed, what is advised, and where that is from."""
-    check = client_check(kgroup, group, "--client", client, exit_code=6 if status == "blocked" else 0)
-    assert check["status"] == status, check
-    for word in words:
-        assert word in f"{check['evidence']} {check['remedy']}"
-    assert check["source"]
-
 
 def test_client_that_is_not_able_is_not_converted(kgroup: CommandLine, group: str) -> None:
     result = kgroup("migrate", group, "--client", "java:3.9", "--execute", exit_code=6)
     assert "[blocked]" in result.stderr
     assert "3.9" in result.stdout + result.stderr
     kgroup("migrate", group, "--client", "java:3.9", "--only", "ready", "--execute")
-
-
-def test_without_client_the_minimum_versions_are_listed(kgroup: CommandLine, group: str) -> None:
-    check = client_check(kgroup, group)
-    assert check["status"] == "unknown"
-    screen = " ".join(kgroup("migrate", group).stdout.split())
-    for words in ("4.0", "4.4.0", "2.12", "2.15", "librdkafka", "--client"):
-        assert words in screen
 
 
 def test_the_way_back_asks_nothing_of_the_client(kgroup: CommandLine, group: str) -> None:
@@ -104,15 +63,6 @@ def test_unknown_client(kgroup: CommandLine, group: str) -> None:
     result = kgroup("migrate", group, "--client", "jvaa:4.0", exit_code=2)
     for known in ("java", "librdkafka", "franz-go", "spring-kafka"):
         assert known in result.stderr
-    assert result.stdout == ""
-
-
-@pytest.mark.parametrize(
-    "client", ["java", "java:", ":4.0", "", "java:new", "java:4.x", "=java:4.0", "clients-svc=", "clients-svc=java"]
-)
-def test_bad_form(kgroup: CommandLine, group: str, client: str) -> None:
-    result = kgroup("migrate", group, "--client", client, exit_code=2)
-    assert "--client" in result.stderr
     assert result.stdout == ""
 
 
@@ -136,13 +86,6 @@ def test_clients_by_group(kgroup: CommandLine, group: str, bystander: str, tmp_p
         assert verdicts[bystander] == "ready"
     one = kgroup("migrate", group, bystander, "--client", f"{bystander}=java:3.9", "-o", "json", exit_code=6)
     assert {row["group"]: row["readiness"] for row in one.data}[group] == "ready"
-
-
-def test_several_clients_in_one_group(kgroup: CommandLine, group: str) -> None:
-    """The worst of them counts."""
-    given = ("--client", f"{group}=java:4.4.0", "--client", f"{group}=java:3.9")
-    (row,) = kgroup("migrate", group, *given, "-o", "json", exit_code=6).data
-    assert row["readiness"] == "blocked"
 
 
 def test_client_file_that_is_no_such(kgroup: CommandLine, group: str, tmp_path: Path) -> None:
@@ -256,55 +199,6 @@ def test_yaml_is_not_written(kgroup: CommandLine, group: str, tmp_path: Path) ->
     refused = configured(kgroup, group, file, "--write", str(new), exit_code=2)
     assert "--write writes properties files only" in refused.stderr
     assert not new.exists()
-
-
-@pytest.mark.parametrize("text", [JAVA, "group.id=clients-svc\nkey.deserializer=x\n"], ids=["strategy", "none"])
-def test_configuration_that_is_there_already(kgroup: CommandLine, group: str, tmp_path: Path, text: str) -> None:
-    """Where the file names no strategy, that of the group's last generation is mapped."""
-    file, new = tmp_path / "pay.properties", tmp_path / "new"
-    file.write_text(text)
-    configured(kgroup, group, file, "--write", str(new))
-    assert re.search(r"(?m)^group\.remote\.assignor ?= ?uniform$", new.read_text())
-    assert changes(kgroup, group, new) == {}
-
-
-def test_custom_assignor_in_the_configuration(kgroup: CommandLine, group: str, tmp_path: Path) -> None:
-    """It can't be mapped: nothing is made up in its place."""
-    file = tmp_path / "pay.properties"
-    file.write_text(JAVA.replace("org.apache.kafka.clients.consumer.CooperativeStickyAssignor", "com.acme.Geo"))
-    (row,) = configured(kgroup, group, file, "-o", "json", exit_code=6).data
-    assert "com.acme.Geo" in str(row["checks"])
-    assert row["readiness"] == "blocked"
-
-
-def test_assignor_of_the_configuration_that_the_group_does_not_use(
-    kgroup: CommandLine, group: str, tmp_path: Path
-) -> None:
-    """The group's last generation used cooperative-sticky, the file says range: which one counts is said."""
-    file = tmp_path / "pay.conf"
-    file.write_text(LIBRDKAFKA.replace("cooperative-sticky", "range"))
-    said = " ".join(configured(kgroup, group, file).stdout.split())
-    _, _, client = said.partition(str(file))
-    assert "cooperative-sticky" in client
-    assert "range" in client
-
-
-def test_minimum_versions_beside_the_configuration(kgroup: CommandLine, group: str, tmp_path: Path) -> None:
-    file = tmp_path / "pay.properties"
-    file.write_text(JAVA)
-    assert "4.0" in configured(kgroup, group, file).stdout
-    assert "4.4.0" in configured(kgroup, group, file).stdout
-
-
-def test_back_to_classic(kgroup: CommandLine, group: str, tmp_path: Path) -> None:
-    """The other way round: what the consumer protocol alone knows goes."""
-    file = tmp_path / "pay.properties"
-    file.write_text("group.id=clients-svc\ngroup.protocol=consumer\ngroup.remote.assignor=uniform\n")
-    listed = changes(kgroup, group, file, "--protocol", "classic")
-    assert (listed["group.protocol"], listed["group.remote.assignor"]) == ("classic", None)
-    file.write_text("group.id=clients-svc\ngroup.protocol=consumer\nkey.deserializer=x\n")
-    strategy = changes(kgroup, group, file, "--protocol", "classic")["partition.assignment.strategy"]
-    assert strategy == "org.apache.kafka.clients.consumer.CooperativeStickyAssignor", "the group's own"
 
 
 def test_files_that_are_no_configuration(

@@ -35,7 +35,6 @@ FLEET = {
 """Verdict and way of each; nightly-report has no commits, so the broker is about to remove it."""
 
 READY_NOW = ("idle-a", "idle-b")
-LIVE = ("search-static", "data-stop", "orders-live")
 STANDING = {name: state for name, state in FLEET.items() if name not in READY_NOW}
 """What no test of this module may change."""
 
@@ -159,27 +158,6 @@ def test_way_back(fleet: Fleet) -> None:
     assert {rows[group]["readiness"] for group in ("idle-a", "orders-live", GEO)} == {"done"}
 
 
-def test_all_done_is_0(fleet: Fleet) -> None:
-    assert {row["readiness"] for row in fleet.rows("migrate", "new-empty", "new-live").values()} == {"done"}
-    assert "DONE" in fleet("migrate", "new-empty", "new-live", "--execute").stdout
-
-
-def test_several_forms_of_choosing(fleet: Fleet) -> None:
-    assert set(fleet.rows("migrate", "--regex", "idle-.*")) == {"idle-a", "idle-b"}
-    assert set(fleet.rows(*ALL, "--in-state", "Empty", exit_code=6)) == set(FLEET) - {*LIVE, "new-live"}
-    assert set(fleet.rows("migrate", "--group", "idle-a", "idle-b")) == {"idle-a", "idle-b"}
-    assert set(fleet.rows(*ALL, "--in-state", "Dead")) == set()
-    assert set(fleet.rows(*ALL, "--type", "consumer")) == {"new-empty", "new-live"}
-
-
-def test_another_number_than_expected(fleet: Fleet) -> None:
-    """The plan has exactly N rows, else nothing is done."""
-    fleet("migrate", "--regex", "idle-.*", "--expect", "2")
-    result = fleet("migrate", "--regex", "idle-.*", "--expect", "3", "--execute", exit_code=6)
-    assert "[unexpected-count]" in result.stderr
-    assert fleet.types()["idle-a"] == fleet.types()["idle-b"] == "classic"
-
-
 def test_verbose_shows_every_check_with_its_source(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     checks = fleet.rows("migrate", "ledger-writer")["ledger-writer"]["checks"]
@@ -222,16 +200,6 @@ def test_nothing_wider_than_the_terminal(
 # The forms
 
 
-def test_csv(fleet: Fleet) -> None:
-    """A row a group, with a header."""
-    rows = fleet(*ALL, "-o", "csv", exit_code=6).rows
-    assert {row["group"]: (row["readiness"], row["how"] or None) for row in rows} == FLEET
-    assert [row["group"] for row in rows] == list(fleet.rows(*ALL, exit_code=6))
-    for column in ("reason", "type", "state", "member_count", "topic_count", "commit_count"):
-        assert column in rows[0]
-    assert next(row for row in rows if row["group"] == "idle-a")["commit_count"] == "2"
-
-
 # Executing
 
 
@@ -260,14 +228,6 @@ def test_only_ready(fleet: Fleet) -> None:
     again = fleet(*ALL, "--only", "ready", "--execute", "-o", "json")
     assert again.json["executed"] is False, "nothing was left to do"
     assert not any(row["converted"] for row in again.data)
-
-
-def test_only_ready_of_the_empty_ones(fleet: Fleet) -> None:
-    """As the plan's last line has it."""
-    fleet(*ALL, "--in-state", "Empty", "--only", "ready", "--execute")
-    types = fleet.types()
-    assert {types[group] for group in READY_NOW} == {"consumer"}
-    assert types["ledger-writer"] == "classic"
 
 
 def test_only_something_else(fleet: Fleet) -> None:
