@@ -149,13 +149,6 @@ def test_live_group_is_refused(kgroup: CommandLine, live: Live, verb: str) -> No
 
 
 @pytest.mark.usefixtures("untouched")
-def test_message_of_a_live_group_names_it_once(kgroup: CommandLine, live: Live) -> None:
-    result = kgroup(*live.arguments("reset"), exit_code=9)
-    assert result.stderr.startswith(f"kgroup: {live.group} is not empty")
-    assert "offsets cannot be moved" not in kgroup(*live.arguments("delete"), exit_code=9).stderr
-
-
-@pytest.mark.usefixtures("untouched")
 @pytest.mark.parametrize("verb", ["reset", "delete", "delete-offsets"])
 def test_not_empty_in_time(kgroup: CommandLine, live: Live, verb: str) -> None:
     """9 with the members that remain, and a WAIT line that names them before."""
@@ -202,25 +195,16 @@ def test_what_waiting_cannot_mend_is_reported_before_the_wait(
 
 
 @pytest.mark.usefixtures("untouched")
-@pytest.mark.parametrize("verb", ["delete", "delete-offsets"])
-@pytest.mark.parametrize("live", ["classic"], indirect=True)
-def test_dry_run_with_wait_empty_exits_as_after_the_wait(kgroup: CommandLine, live: Live, verb: str) -> None:
-    result = kgroup(*live.arguments(verb), "--wait-empty")
-    assert "NOT YET" in result.stdout
-    assert result.stdout.rstrip().endswith("--wait-empty --execute")
-    assert result.stderr == ""
-    kgroup(*live.arguments(verb), "--wait-empty", "--expect", "7", exit_code=6)
-
-
-@pytest.mark.usefixtures("untouched")
-def test_dry_run_with_wait_empty_shows_the_plan(kgroup: CommandLine, live: Live) -> None:
+@pytest.mark.parametrize("verb", ["reset", "delete", "delete-offsets"])
+def test_dry_run_with_wait_empty_shows_the_plan(kgroup: CommandLine, live: Live, verb: str) -> None:
     """It exits as the execution would once the group has stopped, and does not wait; its last line does."""
-    result = kgroup(*live.arguments("reset"), "--wait-empty", "--within", "9m")
-    assert f"{live.topic}:1" in result.stdout
+    result = kgroup(*live.arguments(verb), "--wait-empty", "--within", "9m")
+    assert (live.group if verb == "delete" else f"{live.topic}:1") in result.stdout
     assert "NOT YET" in result.stdout
     assert result.stdout.rstrip().endswith("--wait-empty --within 9m --execute")
-    assert "[not-empty]" not in result.stderr, "0 and an error do not go together"
-    assert kgroup(*live.arguments("reset"), "--wait-empty", "-o", "json").json["errors"] == []
+    assert result.stderr == "", "0 and an error do not go together"
+    assert kgroup(*live.arguments(verb), "--wait-empty", "-o", "json").json["errors"] == []
+    kgroup(*live.arguments(verb), "--wait-empty", "--expect", "7", exit_code=6)
 
 
 @pytest.mark.parametrize("verb", ["reset", "delete", "delete-offsets", "undo"])
@@ -447,14 +431,6 @@ def test_one_live_group_among_several(
         assert (verb == "delete" and group not in world.groups()) or world.committed(group) == after
 
 
-@pytest.mark.usefixtures("untouched")
-def test_several_groups_are_told_of_partial(world: KafkaWorld, name: Name, kgroup: CommandLine, live: Live) -> None:
-    other = name("svc")
-    world.commit(other, {(live.topic, 0): 3})
-    assert "--partial" in kgroup(*live.arguments("reset", other), exit_code=9).stdout
-    assert "--partial" not in kgroup(*live.arguments("reset"), exit_code=9).stdout
-
-
 # Right after the last consumer has closed
 
 
@@ -674,14 +650,6 @@ def test_a_named_framework_without_offsets(
     assert world.committed(other)[topic, 0][0] == (0 if execute else 3)
 
 
-def test_streams_by_client_id(world: KafkaWorld, members: Members, name: Name, topic: str, kgroup: CommandLine) -> None:
-    group = name("app")
-    join(members, "classic", group, topic, client_id=f"{group}-0a1b-StreamThread-1-consumer")
-    result = kgroup(*change("reset", topic, group), exit_code=6)
-    assert "Streams [foreign-owner]" in result.stderr
-    assert "kafka-streams-application-reset" in result.stderr
-
-
 @pytest.mark.parametrize(
     ("verb", "tool"), [("reset", "--reset-offsets"), ("delete", "--delete "), ("delete-offsets", "--delete-offsets")]
 )
@@ -750,7 +718,7 @@ def test_contexts_that_refuse_to_execute(
     world.commit(idle, {(topic, 0): 3, (topic, 1): 4})
     join(members, "classic", busy, topic)
     plans = [change(verb, topic, idle) for verb in ("reset", "delete", "delete-offsets")]
-    plans += [("evict", busy, "--all-members"), ("undo",)]
+    plans += [("migrate", idle), ("evict", busy, "--all-members"), ("undo",)]
     kgroup_cli("reset", idle, "--topic", topic, "--to-offset", "5", "--context", "prod", "--execute")
     before = world.committed(idle)
     assert [offset for offset, _ in before.values()] == [5, 5]
