@@ -72,7 +72,8 @@ def write(journal: Journal, made: JournalEntry, *, close: bool = True) -> Path:
 
 def test_what_is_written_comes_back(journal: Journal) -> None:
     made = entry("ch-3333")
-    write(journal, made)
+    path = write(journal, made)
+    assert (path.stat().st_mode | path.parent.stat().st_mode) & 0o077 == 0, "for its owner alone"
     (found,) = journal.entries(CLUSTER)
     assert found.ended is not None
     assert found.results == {ROWS[0].key: None, ROWS[1].key: "not-empty"}
