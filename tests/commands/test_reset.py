@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import secrets
 import shlex
@@ -22,8 +20,6 @@ from kgroup.groups.offset_files import parse_offsets
 from tests.helpers.command_line import CommandLine, Result
 from tests.helpers.kafka_tools import CONSUMER_GROUPS, KafkaTools
 from tests.helpers.kafka_world import KafkaWorld
-from tests.helpers.members import Members
-from tests.helpers.waiting import wait_for
 from tests.helpers.wire import just_before
 
 Name = Callable[[str], str]
@@ -190,15 +186,6 @@ def test_kafkas_option_names_with_group_and_dry_run(kgroup: CommandLine, compare
     }
 
 
-def test_a_short_duration_is_the_long_one(kgroup: CommandLine, compared: Compared) -> None:
-    def plan(duration: str) -> Targets:
-        return targets(
-            kgroup("reset", compared.groups[0], "--by-duration", duration, "--topic", compared.orders, "-o", "json")
-        )
-
-    assert plan("65m") == plan("PT1H5M") == plan("PT65M")
-
-
 # The plan: what it says, in every form
 
 
@@ -224,54 +211,6 @@ def shop(world: KafkaWorld, name: Name) -> Shop:
     world.commit(group, {(topic, 0): (7, METADATA, 0), (topic, 1): 10, (topic, 2): 20})
     world.commit(other, {(topic, 1): 4})
     return Shop(topic, group, other)
-
-
-def test_rows_of_the_plan(kgroup: CommandLine, world: KafkaWorld, shop: Shop) -> None:
-    before = world.committed(shop.group)
-    plan = kgroup("reset", shop.group, "--topic", shop.topic, "--to-offset", "3", "-o", "json")
-    found = [
-        (
-            row["group"],
-            row["topic"],
-            row["partition"],
-            row["old_offset"],
-            row["new_offset"],
-            row["skipped_count"],
-            row["repeated_count"],
-        )
-        for row in plan.data
-    ]
-    assert found == [
-        (shop.group, shop.topic, 0, 7, 5, 0, 2),
-        (shop.group, shop.topic, 1, 10, 3, 0, 7),
-        (shop.group, shop.topic, 2, 20, 3, 0, 17),
-    ]
-    clamped = [row["clamped_reason"] for row in plan.data]
-    assert clamped[1:] == [None, None]
-    assert "3" in clamped[0]
-    assert "log start" in clamped[0]
-    assert "5" in clamped[0]
-    assert [row["error_code"] for row in plan.data] == [None] * 3
-    assert (plan.json["kind"], plan.json["executed"], plan.json["errors"]) == ("kgroup.reset/v1", False, [])
-    assert plan.json["cluster"]["id"]
-
-    above = kgroup("reset", shop.group, "--topic", f"{shop.topic}:1", "--to-offset", "99", "-o", "json").data[0]
-    assert (above["new_offset"], above["skipped_count"], "log end" in above["clamped_reason"]) == (20, 10, True)
-    assert world.committed(shop.group) == before
-
-
-def test_the_same_plan_as_csv(kgroup: CommandLine, shop: Shop) -> None:
-    words = ("reset", shop.group, shop.other, "--topic", f"{shop.topic}:1,2", "--to-latest")
-    plan = kgroup(*words, "-o", "json").data
-    rows = kgroup(*words, "-o", "csv").rows
-    assert [(row["group"], row["topic"], int(row["partition"]), int(row["new_offset"])) for row in rows] == [
-        (row["group"], row["topic"], row["partition"], row["new_offset"]) for row in plan
-    ]
-    assert [
-        (row["old_offset"], row["skipped_count"], row["repeated_count"], row["clamped_reason"], row["error_code"])
-        for row in rows
-    ] == [("10", "10", "0", "", ""), ("20", "0", "0", "", ""), ("4", "16", "0", "", ""), ("", "", "", "", "")]
-    assert len(list(csv.reader(io.StringIO(kgroup(*words, "-o", "csv").stdout)))) == 5
 
 
 def test_the_plan_as_a_table_with_totals(
@@ -301,13 +240,6 @@ def test_the_plan_as_a_table_with_totals(
     back = kgroup("reset", shop.group, "--topic", f"{shop.topic}:0,1", "--to-earliest").stdout
     assert back.startswith(f"PLAN  reset {shop.group}: 2 of 3 partitions, 12 offsets repeated ")
     assert "is below the log start 5" in kgroup("reset", shop.group, "--topic", shop.topic, "--to-offset", "0").stdout
-
-
-def test_one_record_is_one_record(kgroup: CommandLine, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
-    shown = kgroup("reset", shop.group, "--topic", shop.topic, "--to-offset", f"{shop.topic}:0=7,{shop.topic}:1=11")
-    assert "1 offset skipped" in shown.stdout
-    assert "1 records" not in shown.stdout
 
 
 @pytest.mark.parametrize("words", [("--to-latest",), ("--to-earliest",), ("--to-offset", "12"), ("--shift-by", "-2")])
@@ -353,18 +285,6 @@ def test_every_printed_command_names_the_cluster(
     kgroup(*shlex.split(back[back.index("kgroup ") :])[1:])
     assert offsets(world, shop.group)[shop.topic, 1] == 12
     assert {place for place, commit in world.exact(shop.group).items() if commit != before[place]} == {(shop.topic, 1)}
-
-
-def test_twenty_rows_are_shown_unless_all_are_asked_for(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
-    topic, group = world.topic(name("wide"), partitions=30), name("svc")
-    world.commit(group, {(topic, partition): 0 for partition in range(30)})
-    words = ("reset", group, "--topic", topic, "--to-latest")
-    shown = kgroup(*words).stdout
-    assert shown.count(f"{topic}:") == 20
-    assert "10 more" in shown
-    assert "--verbose" in shown
-    assert kgroup(*words, "--verbose").stdout.count(f"{topic}:") == 30
-    assert len(kgroup(*words, "-o", "json").data) == len(kgroup(*words, "-o", "csv").rows) == 30
 
 
 def test_the_printed_command_stands_any_name(kgroup: CommandLine, world: KafkaWorld, name: Name, shop: Shop) -> None:
@@ -463,35 +383,6 @@ def test_a_leader_epoch_where_the_target_came_from_the_log(kgroup: CommandLine, 
     world.commit(stem, {(topic, 0): (5, "", 3)})
     kgroup("reset", stem, "--topic", f"{topic}:0", "--shift-by", "1", "--execute")
     assert world.exact(stem)[topic, 0][2] != 3
-
-
-def test_both_group_types(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name) -> None:
-    topic, classic, consumer = world.topic(name("orders")), name("classic"), name("consumer")
-    world.produce(topic, 9)
-    running = {classic: members.classic(classic, topic), consumer: members.consumer(consumer, topic)}
-    for group, member in running.items():
-        members.stable(member, partitions=1)
-        wait_for(lambda m=member, g=group: m.commit() or world.committed(g), f"commits of {group}")  # type: ignore[misc]
-
-    # The plan is shown on a live group too; its exit code is the execution's.
-    live = kgroup("reset", classic, consumer, "--topic", topic, "--to-offset", "2", exit_code=9)
-    assert f"{topic}:0" in live.stdout
-    assert "NOT YET" in live.stdout
-    assert "Nothing was changed." in live.stdout
-    refused = kgroup("reset", consumer, "--topic", topic, "--to-offset", "2", "--execute", "-o", "json", exit_code=9)
-    assert refused.json["executed"] is False
-    assert {error["code"] for error in refused.json["errors"]} == {"not-empty"}
-    assert [(row["group"], row["new_offset"]) for row in refused.data] == [(consumer, 2)]
-
-    for member in running.values():
-        member.close()
-    wait_for(lambda: all(world.groups()[group][1] == "empty" for group in running), "empty groups")
-    assert world.groups()[consumer][0] == "consumer"
-    before = {group: offsets(world, group)[topic, 0] for group in running}
-    done = kgroup("reset", classic, consumer, "--topic", topic, "--to-offset", "2", "--execute", "-o", "json")
-    assert {row["group"]: row["old_offset"] for row in done.data} == before
-    assert [offsets(world, group) for group in running] == [{(topic, 0): 2}] * 2
-    assert [world.groups()[group][0] for group in running] == ["classic", "consumer"]
 
 
 # Beyond Kafka's tool
@@ -891,35 +782,6 @@ def test_only_what_is_out_of_range_to_elsewhere(kgroup: CommandLine, broken: Sho
 # What is unusual
 
 
-def test_a_shift_of_a_whole_topic_is_unusual(
-    kgroup: CommandLine, world: KafkaWorld, name: Name, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "250")
-    topic, group = world.topic(name("orders"), partitions=4), name("svc")
-    one, other = f"{group}-one", f"{group}-other"
-    for partition in range(4):
-        world.produce(topic, 9, partition)
-    world.commit(group, {(topic, partition): 3 for partition in range(4)})
-    world.commit(one, {(topic, partition): 3 if partition == 2 else 9 for partition in range(4)})
-    world.commit(other, {(topic, 0): 3, (topic, 1): 3})
-
-    def unusual(*words: str) -> list[str]:
-        shown = kgroup("reset", *words).stdout
-        return [line for line in shown.splitlines() if line.startswith("UNUSUAL")]
-
-    (said,) = unusual(group, "--topic", topic, "--shift-by", "1")
-    assert "4 partitions" in said
-    assert "record" in said
-    assert unusual(group, "--topic", f"{topic}:2", "--shift-by", "1") == []
-    assert unusual(group, "--all-topics", "--shift-by", "-1") == []
-    assert unusual(group, "--topic", topic, "--to-earliest") == []
-    assert unusual(one, "--topic", topic, "--shift-by", "1") == [], "three of four have nothing to skip"
-    (both,) = unusual(group, other, "--topic", topic + ":0,1", "--shift-by", "1")
-    _, _, suggested = both.partition("--topic ")
-    numbers = suggested.split()[0].rpartition(":")[2].split(",") if suggested else []
-    assert len(numbers) == len(set(numbers)), both
-
-
 def test_a_shift_says_how_to_repeat_it_safely(kgroup: CommandLine, world: KafkaWorld, shop: Shop) -> None:
     plan = kgroup("reset", shop.group, "--topic", f"{shop.topic}:0,1", "--shift-by", "1").stdout
     (line,) = [line for line in plan.splitlines() if "--to-offset" in line]
@@ -932,30 +794,6 @@ def test_a_shift_says_how_to_repeat_it_safely(kgroup: CommandLine, world: KafkaW
 
 
 # The records that are skipped
-
-
-def test_a_few_skipped_records_are_shown(
-    kgroup: CommandLine, world: KafkaWorld, name: Name, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
-    topic, group = world.topic(name("payments")), name("pay")
-    world.produce_at(topic, 0, [1_763_700_000_000 + n for n in range(4)], key=b"ord-5521", value=b"v" * 2048)
-    world.produce(topic, 500)
-    world.commit(group, {(topic, 0): 2})
-    shown = kgroup("reset", group, "--topic", f"{topic}:0", "--shift-by", "1").stdout
-    assert "SKIPPED RECORDS" in shown
-    assert "--save-skipped FILE" in shown
-    (row,) = [line for line in shown.splitlines() if "ord-5521" in line]
-    assert row.split()[0] == "2"
-    assert "2025-11-21T04:40:00Z" in row
-    assert "2.0 KiB" in row
-    assert "v" * 150 in row
-    many = kgroup("reset", group, "--topic", topic, "--to-latest", "--save-skipped", "all.jsonl").stdout
-    assert "ord-5521" not in many, "not of a skip of many"
-    assert "SKIPPED RECORDS  (will be kept in all.jsonl)" in many
-    assert "SKIPPED RECORDS" not in kgroup("reset", group, "--topic", topic, "--to-latest").stdout
-    back = kgroup("reset", group, "--topic", topic, "--to-earliest").stdout
-    assert "SKIPPED RECORDS" not in back
 
 
 def test_a_plan_shows_bytes_that_are_no_text(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:

@@ -133,6 +133,24 @@ def test_an_unusual_shift_looks_at_each_row_a_few_times_only() -> None:
     assert counting.asked <= 4 * len(rows)
 
 
+@pytest.mark.parametrize(
+    ("olds", "by", "warns"),
+    [
+        ((3, 3, 3, 3), 1, "skips a record in each of 4 partitions. One alone: --topic orders:0"),
+        ((3, 3), 2, "skips records in each of 2 partitions. One alone: --topic orders:0"),
+        ((3,), 1, None),
+        ((3, 9, 9, 9), 1, None),  # three have nothing to skip
+        ((3, 3, 3, 3), -1, None),
+    ],
+)
+def test_a_shift_of_a_whole_topic_is_unusual(olds: tuple[int, ...], by: int, warns: str | None) -> None:
+    rows = [
+        ChangeRow("svc", "orders", at, Commit(old, None, ""), Commit(min(old + by, 9), None, ""), LogRange(0, 9))
+        for at, old in enumerate(olds)
+    ]
+    assert unusual_shift(rows, ()) == ((warns,) if warns else ())
+
+
 def test_an_unusual_shift() -> None:
     rows, stuck = stalled_half(4)
     assert unusual_shift(rows, stuck), "two of four"
