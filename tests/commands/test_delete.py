@@ -26,8 +26,6 @@ from tests.helpers.wire import just_before
 
 Name = Callable[[str], str]
 
-GROUP_FIELDS = {"group", "type", "state", "commit_count", "hidden_commits", "last_activity_at", "last_activity_at_ms",
-                "deleted", "error_code", "error_message", "change_id"}  # fmt: skip
 SHIFTED = """
 import sys
 from datetime import timedelta
@@ -67,22 +65,6 @@ def offsets(world: KafkaWorld, group: str) -> dict[int, int]:
 # delete
 
 
-def test_plan(world: KafkaWorld, kgroup: CommandLine, three: list[str]) -> None:
-    """Says what would go, and changes nothing; --dry-run is the same."""
-    before = {group: world.committed(group) for group in three}
-    for dry in ((), ("--dry-run",)):
-        result = kgroup("delete", three[0], *dry)
-        assert result.stdout.startswith(f"PLAN  delete {three[0]}")
-        row = next(line.split() for line in result.stdout.splitlines() if line.startswith(f"{three[0]} "))
-        assert row == [three[0], "classic", "Empty", "2"]
-        assert "Nothing was changed. To apply:" in result.stdout
-        last = result.stdout.rstrip().splitlines()[-1].split()
-        assert last == ["kgroup", "delete", three[0], "--execute"]
-        assert result.stderr == ""
-    assert {group: world.committed(group) for group in three} == before
-    assert kgroup("delete", "--regex", three[0][:-1] + ".*", "-o", "json").json["executed"] is False
-
-
 def test_execute_and_undo(world: KafkaWorld, kgroup: CommandLine, three: list[str], topic: str) -> None:
     """One of three goes, and comes back with offsets and metadata."""
     before = world.committed(three[0])
@@ -118,25 +100,6 @@ def test_group_that_had_members(
         without: (protocol, 0, True),
     }
     assert not {with_commits, without} & set(world.groups())
-
-
-def test_several(world: KafkaWorld, kgroup: CommandLine, three: list[str]) -> None:
-    kgroup("delete", three[0], "--group", three[2], "--execute")
-    assert set(three) & set(world.groups()) == {three[1]}
-
-
-def test_regex_means_the_whole_name(world: KafkaWorld, kgroup: CommandLine, three: list[str]) -> None:
-    stem = three[0][:-2]
-    kgroup("delete", "--regex", stem, "--execute", exit_code=5)
-    assert set(three) <= set(world.groups())
-    kgroup("delete", "--regex", f"{stem}-[01]", "--execute", "--expect", "2")
-    assert set(three) & set(world.groups()) == {three[2]}
-
-
-def test_expect(world: KafkaWorld, kgroup: CommandLine, three: list[str]) -> None:
-    result = kgroup("delete", *three, "--expect", "2", "--execute", exit_code=6)
-    assert "the plan has 3 rows, 2 expected (--expect) [unexpected-count]" in result.stderr
-    assert set(three) <= set(world.groups())
 
 
 def test_unknown_group(world: KafkaWorld, kgroup: CommandLine, three: list[str]) -> None:
@@ -284,45 +247,6 @@ def test_idle_for_needs_a_unit(kgroup: CommandLine, given: str) -> None:
     assert "--idle-for" in kgroup("delete", "svc", f"--idle-for={given}", exit_code=2).stderr
 
 
-def test_shapes(world: KafkaWorld, kgroup: CommandLine, three: list[str]) -> None:
-    """json, csv with a header, and a table of all."""
-    document = kgroup("delete", "--regex", f"{three[0][:-1]}.", "-o", "json").json
-    assert document["kind"] == "kgroup.delete/v1"
-    assert [row["group"] for row in document["data"]] == three
-    for row in document["data"]:
-        assert set(row) == GROUP_FIELDS
-        assert (row["type"], row["state"], row["commit_count"], row["deleted"], row["error_code"]) == (
-            "classic",
-            "Empty",
-            2,
-            None,
-            None,
-        )
-    rows = kgroup("delete", *three, "-o", "csv").rows
-    assert [(row["group"], row["commit_count"], row["deleted"]) for row in rows] == [
-        (group, "2", "") for group in three
-    ]
-    assert all(group in kgroup("delete", *three).stdout for group in three)
-    done = kgroup("delete", *three, "--execute", "-o", "csv").rows
-    assert [(row["group"], row["deleted"]) for row in done] == [(group, "true") for group in three]
-
-
-def test_many_groups_are_cut_in_the_table_only(world: KafkaWorld, name: Name, kgroup: CommandLine, topic: str) -> None:
-    stem = name("many")
-    groups = [f"{stem}-{number:02}" for number in range(25)]
-    for group in groups:
-        world.commit(group, {(topic, 0): 1})
-    chosen = ("delete", "--regex", f"{stem}-.*")
-    screen = kgroup(*chosen).stdout
-    assert sum(line.startswith(stem) for line in screen.splitlines()) == 20
-    assert "5 more" in screen
-    assert "--verbose" in screen
-    assert sum(line.startswith(stem) for line in kgroup(*chosen, "--verbose").stdout.splitlines()) == 25
-    assert len(kgroup(*chosen, "-o", "csv").rows) == 25
-    kgroup(*chosen, "--expect", "25", "--execute")
-    assert not set(groups) & set(world.groups())
-
-
 def test_after_waiting_for_its_turn(
     world: KafkaWorld, kgroup: CommandLine, three: list[str], topic: str, tmp_path: Path
 ) -> None:
@@ -457,11 +381,6 @@ def test_offsets_that_are_not_there(world: KafkaWorld, name: Name, kgroup: Comma
     result = kgroup("delete-offsets", three[0], "--topic", f"{topic}:2", "--execute", exit_code=5)
     assert f"{topic}:2" in result.stderr
     assert offsets(world, three[0]) == {0: 3, 1: 0}
-
-
-def test_offsets_of_an_unknown_group(kgroup: CommandLine, three: list[str], topic: str) -> None:
-    result = kgroup("delete-offsets", three[0] + "x", "--topic", topic, "--execute", exit_code=5)
-    assert three[0] in result.stderr.partition("Near:")[2]
 
 
 def test_offsets_need_a_topic(kgroup: CommandLine, three: list[str]) -> None:
