@@ -541,24 +541,6 @@ def test_verbs_that_change_a_group_warn_of_its_open_plan(
     assert f"{crashed.group} has the open catch-up {plan} (pending) with 80 offsets pending" in result.stderr
 
 
-def test_describe_says_what_is_owed_until_it_is_not(kgroup: CommandLine, crashed: Crash) -> None:
-    plan = released(kgroup, crashed)
-
-    assert f"PENDING  80 in {plan} (pending)" in kgroup("describe", crashed.group).stdout
-    (owed,) = kgroup("describe", crashed.group, "-o", "json").data[0]["pending_catchups"]
-    assert (owed["plan_id"], owed["pending_offset_count"]) == (plan, 80)
-    kgroup("catchup", "cancel", plan, "--execute")
-    assert "PENDING" not in kgroup("describe", crashed.group).stdout
-
-
-def test_near_misses(kgroup: CommandLine, crashed: Crash) -> None:
-    released(kgroup, crashed)
-
-    refused = kgroup("catchup", "show", crashed.group[:-1], exit_code=5)
-
-    assert f"Similar: {crashed.group}" in refused.stderr
-
-
 def test_the_ledger_that_is_named(kgroup: CommandLine, crashed: Crash, name: Name) -> None:
     released(kgroup, crashed, "--ledger-topic", other := name("books"))
 

@@ -50,22 +50,6 @@ def test_the_plan_says_what_would_be_done_and_changes_nothing(
     assert kgroup("catchup", "list", "-o", "json").data == []
 
 
-def test_the_document_has_the_ranges_and_what_is_estimated(kgroup: CommandLine, crashed: Crash) -> None:
-    (plan,) = kgroup("catchup", "start", crashed.group, "-o", "json").data
-
-    assert (plan["plan_id"], plan["group"], plan["state"]) == (None, crashed.group, None)
-    shown = [
-        (r["partition"], r["old_offset"], r["start"], r["end"], r["estimated_record_count"]) for r in plan["ranges"]
-    ]
-    assert shown == [(0, 70, 70, 120, 50), (1, 20, 20, 50, 30)]
-    assert all(
-        row["estimated_bytes"] > 0 and row["retention_deadline_at_ms"] > row["oldest_record_at_ms"]
-        for row in plan["ranges"]
-    )
-    assert plan["totals"]["estimated_record_count"] == 80
-    assert {risk["code"] for risk in plan["risks"]} >= {"order", "guess"}
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_head_is_released_and_the_gap_is_owed(
     kgroup: CommandLine, world: KafkaWorld, name: Name, kind: str, bystander: str
@@ -436,25 +420,6 @@ def test_retention_that_overtakes_the_replay_blocks_it(kgroup: CommandLine, worl
     assert offsets(world, crashed.group) == {(crashed.topic, 0): 70, (crashed.topic, 1): 20}
 
 
-def test_a_commit_above_the_log_end_is_an_error(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
-    topic, group = world.topic(name("orders")), name("svc")
-    world.produce(topic, 3)
-    world.commit(group, {(topic, 0): 50})
-
-    refused = kgroup("catchup", "start", group, exit_code=6)
-
-    assert "above-log-end" in refused.stderr
-
-
-def test_what_the_log_has_lost_already_is_named(kgroup: CommandLine, world: KafkaWorld, crashed: Crash) -> None:
-    world.delete_records(crashed.topic, 0, 90)
-
-    (plan,) = kgroup("catchup", "start", crashed.group, "-o", "json").data
-
-    assert [(row["start"], row["end"]) for row in plan["ranges"]] == [(90, 120), (20, 50)]
-    assert [(row["start"], row["end"]) for row in plan["already_deleted"]] == [(70, 90)]
-
-
 def test_hints_are_for_the_same_cluster_and_the_same_ledger(
     kgroup: CommandLine, crashed: Crash, bootstrap: str, name: Name
 ) -> None:
@@ -520,19 +485,7 @@ def test_words_without_meaning(kgroup: CommandLine, words: tuple[str, ...], said
     assert said in kgroup("catchup", "start", *words, exit_code=2).stderr
 
 
-def test_an_unknown_group_has_near_misses(kgroup: CommandLine, crashed: Crash) -> None:
-    refused = kgroup("catchup", "start", crashed.group[:-1], exit_code=5)
-
-    assert f"Near: {crashed.group}" in refused.stderr
-
-
 def test_the_expected_number_of_partitions(kgroup: CommandLine, world: KafkaWorld, crashed: Crash) -> None:
     kgroup("catchup", "start", crashed.group, "--expect", "3", "--release-only", "--execute", exit_code=6)
     assert offsets(world, crashed.group) == {(crashed.topic, 0): 70, (crashed.topic, 1): 20}
     kgroup("catchup", "start", crashed.group, "--expect", "2", "--release-only", "--execute")
-
-
-def test_csv_has_a_row_a_partition(kgroup: CommandLine, crashed: Crash) -> None:
-    rows = kgroup("catchup", "start", crashed.group, "-o", "csv").rows
-
-    assert [(row["partition"], row["start"], row["end"]) for row in rows] == [("0", "70", "120"), ("1", "20", "50")]
