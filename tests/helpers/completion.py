@@ -162,20 +162,6 @@ class Prompt:
             return [self.shell, "-d", "-i"]
         return [self.shell, "--no-config", "-i", "-C", self.before]
 
-    def run(self, script: str, *arguments: str) -> list[str]:
-        """The lines that a script says, in a shell that has loaded ours; stderr must stay empty."""
-        done = subprocess.run(
-            [self.shell, "-c", f"{self.before}\n{script}", *arguments],
-            capture_output=True,
-            text=True,
-            env=self.env,
-            cwd=self._folder,
-            timeout=60,
-            check=False,
-        )
-        assert done.stderr == ""
-        return done.stdout.splitlines()
-
     @contextmanager
     def terminal(self) -> Iterator[Terminal]:
         """The shell in a terminal, ready for keys."""
