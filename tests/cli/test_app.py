@@ -702,28 +702,6 @@ def test_a_debug_file_that_cannot_be_written_is_an_error_and_no_traceback(
 # Exit codes
 
 
-@pytest.mark.parametrize(
-    ("code", "word"),
-    [
-        (0, "done"),
-        (1, "unexpectedly"),
-        (2, "usage"),
-        (3, "unreachable"),
-        (4, "authenticated"),
-        (5, "not found"),
-        (6, "refused"),
-        (7, "partly"),
-        (8, "check"),
-        (9, "not yet"),
-        (130, "ctrl-C"),
-        (143, "SIGTERM"),
-    ],
-)
-def test_the_exit_codes_mean_what_the_design_says(code: int, word: str) -> None:
-    assert word in EXIT_MEANINGS[ExitCode(code)]
-    assert len(EXIT_MEANINGS) == len(ExitCode) == 12
-
-
 def error_classes() -> list[type[KgroupError]]:
     found, left = [], [KgroupError]
     while left:

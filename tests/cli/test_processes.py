@@ -433,10 +433,9 @@ def test_without_a_bootstrap_server(kgroup_cli: CommandLine, verb: list[str]) ->
     assert result.stdout == ""
 
 
-@pytest.mark.parametrize(
-    "value", ["", "x", "0", "0s", "-1", "-5s", "5 parsecs", "1e3", "1e3s", "nan", "inf", "5S", "٣s", "5s5"]
-)
+@pytest.mark.parametrize("value", ["", "0s", "5 parsecs", "9" * 400 + "s"])
 def test_a_timeout_that_means_nothing(kgroup_cli: CommandLine, value: str) -> None:
+    """What a duration may be is in support/test_durations.py."""
     result = kgroup_cli("list", "-b", NOBODY, f"--timeout={value}", exit_code=2)
 
     assert "--timeout" in result.stderr.splitlines()[0]
@@ -455,18 +454,6 @@ def test_an_empty_address_or_context_is_not_taken_for_none(
     result = kgroup_cli("list", *arguments, exit_code=2)
 
     assert "empty" in result.stderr
-
-
-@pytest.mark.parametrize("value", ["1000000000000s", "9" * 30, "9" * 400 + "s"])
-def test_a_timeout_without_measure_is_no_crash(kgroup_cli: CommandLine, value: str) -> None:
-    result = kgroup_cli("list", "-b", NOBODY, "--timeout", value, exit_code=2)
-
-    assert "Traceback" not in result.stderr
-
-
-@pytest.mark.parametrize("value", ["5s", "2m", "1m30s", "1500", "1000", "0.5h", "2000ms"])
-def test_a_timeout_that_means_something(kgroup_cli: CommandLine, value: str) -> None:
-    assert "WARNING" not in kgroup_cli("list", "-b", NOBODY, "--timeout", value, exit_code=3).stderr
 
 
 @pytest.mark.parametrize("value", ["30", "999"])
