@@ -40,20 +40,6 @@ def test_a_topic_chooses_the_same_groups_in_every_view(
         assert [document["group"] for document in found] == groups
 
 
-@pytest.mark.parametrize("view", VIEWS, ids=str)
-def test_another_number_than_expected_shows_nothing(
-    kgroup: CommandLine, two: tuple[str, list[str]], view: list[str]
-) -> None:
-    topic, groups = two
-    kgroup("describe", "--topic", topic, "--expect", "2", *view)
-    for chosen in (["--topic", topic], groups, ["--topic", topic, "--in-state", "Stable"]):
-        for form in ("csv", "table", "json"):
-            refused = kgroup("describe", *chosen, "--expect", "3", *view, "-o", form, exit_code=6)
-            assert "[unexpected-count]" in refused.stderr
-            assert form == "json" or refused.stdout == ""
-    kgroup("list", "--topic", topic, "--expect", "1", exit_code=6)
-
-
 @pytest.mark.programs("bash", "head")
 def test_a_reader_that_stops_early_does_not_hide_a_failure(
     kgroup: CommandLine, bootstrap: str, two: tuple[str, list[str]]

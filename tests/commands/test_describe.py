@@ -83,22 +83,6 @@ def chosen(kgroup: CommandLine, *arguments: str, exit_code: int | None = 0) -> l
     return [found["group"] for found in kgroup("describe", *arguments, *flags, exit_code=exit_code).data]
 
 
-def test_choice_of_groups(kgroup: CommandLine, world: KafkaWorld, name: Name, bystander: str) -> None:
-    topic, (a, b, c) = three_groups(world, name)
-    assert chosen(kgroup, a, c) == [a, c]
-    assert set(chosen(kgroup, c, "--group", a)) == {a, c}
-    assert chosen(kgroup, a, a) == [a], "a name given twice is one group"
-    assert set(chosen(kgroup, "--regex", f"{a[:-1]}[ab]")) == {a, b}
-    assert set(chosen(kgroup, "--topic", topic)) == {a, b, c}
-    # A group of another test may lose its topic just then, which is 7.
-    assert {a, b, c, bystander} <= set(chosen(kgroup, "--all-groups", exit_code=None))
-    assert {a, b, c, bystander} <= set(chosen(kgroup, exit_code=None))
-    assert set(chosen(kgroup, a, b, "--in-state", "Empty")) == {a, b}
-    assert chosen(kgroup, a, b, "--in-state", "Stable") == []
-    assert chosen(kgroup, a, "--type", "consumer") == []
-    assert chosen(kgroup, a, "--topic", name("other")) == []
-
-
 def test_worst_first_without_a_name(kgroup: CommandLine, world: KafkaWorld, name: Name, bystander: str) -> None:
     topic, (a, b, c) = three_groups(world, name)
     screen = kgroup("describe", "--topic", topic).stdout

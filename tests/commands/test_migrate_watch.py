@@ -93,13 +93,6 @@ def test_downgrade(world: KafkaWorld, members: Members, name: Name, topic: str) 
     wait_for(lambda: world.groups()[group] == ("classic", "stable"), "downgraded")
 
 
-def test_over_already(world: KafkaWorld, members: Members, name: Name, topic: str, kgroup: CommandLine) -> None:
-    group = name("svc")
-    member = members.consumer(group, topic)
-    members.stable(member, partitions=4)
-    assert kgroup("migrate", group, "--watch", "--within", "9s").stdout.startswith("DONE")
-
-
 def test_one_classic_member_turns_the_converted_group_back(
     world: KafkaWorld, members: Members, name: Name, topic: str
 ) -> None:
@@ -114,19 +107,6 @@ def test_one_classic_member_turns_the_converted_group_back(
         # A look between both requests of its joining sees a classic group that is still empty.
         assert "REVERTED" in watch.says("classic again")
         watch.says("old-0")
-
-
-def test_watch_takes_nothing_that_changes(kgroup: CommandLine, world: KafkaWorld, bystander: str) -> None:
-    refused = kgroup("migrate", bystander, "--watch", "--execute", "--within", "1s", exit_code=2)
-    assert "--watch and --execute are mutually exclusive" in refused.stderr
-    assert world.groups()[bystander][0] == "classic"
-
-
-def test_unknown_group(kgroup: CommandLine, name: Name) -> None:
-    absent = name("nope")
-    refused = kgroup("migrate", absent, "--watch", "--within", "9s", exit_code=5)
-    assert f'no group "{absent}"' in refused.stderr
-    assert "[not-found]" in refused.stderr
 
 
 @pytest.mark.parametrize(

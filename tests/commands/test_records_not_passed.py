@@ -18,106 +18,11 @@ from confluent_kafka import Producer
 from tests.commands.test_doctor import rules_of
 from tests.helpers.command_line import CommandLine
 from tests.helpers.kafka_world import KafkaWorld
-from tests.helpers.members import Member, Members, commit_to
+from tests.helpers.members import Members, commit_to
 from tests.helpers.stuck_application import POISON
 from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
-
-
-@pytest.mark.parametrize(
-    ("protocol", "end"),
-    [
-        ("classic", Member.close),
-        ("consumer", Member.close),
-        pytest.param("classic", Member.kill, marks=pytest.mark.soak),
-        pytest.param("consumer", Member.kill, marks=pytest.mark.soak),
-    ],
-)
-def test_members_that_die_again_and_again_are_a_crash_loop(
-    kgroup: CommandLine,
-    world: KafkaWorld,
-    members: Members,
-    name: Name,
-    bystander: str,
-    protocol: str,
-    end: Callable[[Member], None],
-) -> None:
-    """Killed, or caught and left: the process that replaces it reads the same record."""
-    topic, group = world.topic(name("orders")), name("svc")
-    world.produce(topic, 20)
-    world.commit(group, {(topic, 0): 10})
-
-    for _ in range(3):
-        if protocol == "classic":
-            member = members.classic(group, topic, session_timeout_ms=5000)
-        else:
-            member = members.consumer(group, topic)
-        members.stable(member, partitions=1)
-        end(member)
-        wait_for(lambda: world.groups()[group][1] == "empty", "that it is gone")
-
-    (lag,) = kgroup("lag", group, "-o", "json").data
-    loop = f"crash loop at {topic}:0 offset 10: 3 members came and went in "
-    assert lag["verdict"]["next"].startswith(loop)
-    look, past = lag["verdict"]["commands"]
-    assert look.startswith(f"kgroup peek {group}")
-    assert past.startswith(f"kgroup history {group}")
-    doubt = f"not known: offset 10 of {topic}:0 or a later one"
-    assert {"word": "record", "text": doubt} in lag["verdict"]["lines"]
-    page = kgroup("history", group).stdout
-    assert f"-> {loop}" in " ".join(page.split())
-    assert f"   {look}\n" in page
-    (history,) = kgroup("history", group, "-o", "json").data
-    (signature,) = history["signatures"]
-    assert (signature["signature"], signature["text"].partition(":")[0]) == ("crash-loop", topic)
-    found = rules_of(kgroup, group)[group]
-    assert found["rebalance-storm"]["evidence"].startswith(loop)
-    assert found["rebalance-storm"]["commands"][:1] == [look]
-    assert "not-static" not in found
-    shown = " ".join(kgroup("peek", group, "-o", "table").stdout.split())
-    assert loop in shown
-    assert doubt in shown
-    assert "kgroup reset" not in f"{page}{shown}"
-
-    world.commit(group, {(topic, 0): 11})
-    (lag,) = kgroup("lag", group, "-o", "json").data
-    assert "crash loop" not in lag["verdict"]["next"]
-    assert kgroup("history", group, "-o", "json").data[0]["signatures"] == []
-
-
-def test_a_live_member_that_tries_one_record_for_ever(
-    kgroup: CommandLine,
-    world: KafkaWorld,
-    members: Members,
-    name: Name,
-    bystander: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """It committed once; five minutes later, no verb calls that unknown."""
-    topic, group = world.topic(name("orders")), name("svc")
-    world.produce(topic, 5)
-    member = members.classic(group, topic, max_poll_interval_ms=60_000)
-    members.stable(member, partitions=1)
-    member.commit()
-    member.hold()
-    committed = world.committed(group)[topic, 0][0]
-    world.produce(topic, 120)
-    later_ms = round(time.time() * 1000) + 310_000
-    monkeypatch.setattr("kgroup.cluster.connection.utc_ms", lambda: later_ms)
-
-    (lag,) = kgroup("lag", group, "-o", "json").data
-
-    assert lag["lag_status"] == "stop"
-    assert lag["verdict"]["next"].endswith(f"it polls, and commits nothing past offset {committed}")
-    (look,) = lag["verdict"]["commands"]
-    assert look.startswith(f"kgroup peek {group}")
-    stall = rules_of(kgroup, group)[group]["stalled-commits"]
-    assert "no commit for" in stall["evidence"]
-    assert look in stall["commands"]
-    shown = " ".join(kgroup("peek", group, "-o", "table").stdout.split())
-    assert f" stuck {topic}:0 " in shown
-    assert f"not known: offset {committed} of {topic}:0 or a later one, or the one before" in shown
 
 
 HABITS = {

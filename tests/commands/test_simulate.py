@@ -19,7 +19,7 @@ from kgroup.groups.simulation.subject import subject_of
 from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
 from kgroup.support.errors import KgroupError
-from tests.helpers.command_line import CommandLine, QuietReporter, Result
+from tests.helpers.command_line import CommandLine, QuietReporter
 from tests.helpers.kafka_world import KafkaWorld
 from tests.helpers.members import Member, Members
 from tests.helpers.waiting import wait_for
@@ -162,38 +162,6 @@ def test_members_that_are_static_come_back_to_what_they_had(
     assert in_time["rebalance_count"] == {"least": 0, "most": 0}
     assert after["group_epoch"] == before["group_epoch"]
     assert sorted(map(sorted, held(after).values())) == sorted(map(sorted, held(before).values()))
-
-
-def test_a_group_in_the_middle_of_a_rebalance(
-    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
-) -> None:
-    """Nothing is assigned: refused."""
-    topic, group = world.topic(name("orders"), partitions=2), name("svc")
-    first = members.classic(group, topic)
-    members.stable(first, partitions=2)
-    first.hold()
-    second = members.classic(group, topic)
-    refused = wait_for(lambda: _refused(kgroup("simulate", group, "--add", "1", exit_code=None)), "a rebalance")
-    assert f"{group} is in the middle of a rebalance (PreparingRebalance)" in refused.stderr
-    assert "[rebalancing]" in refused.stderr
-
-    second.end()
-
-
-def test_an_empty_group_that_has_committed_nothing(
-    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
-) -> None:
-    topic, group = world.topic(name("orders"), partitions=2), name("svc")
-    only = members.consumer(group, topic)
-    members.stable(only, partitions=2)
-    only.close()
-    kgroup("wait", group, "--for", "empty", "--within", "30s")
-    unknown = kgroup("simulate", group, "--add", "1", exit_code=5)
-    assert f"{group} is Empty and has no commits: the topics that it reads are unknown" in unknown.stderr
-
-
-def _refused(result: Result) -> Result | None:
-    return result if result.exit_code == 9 else None
 
 
 @pytest.mark.soak

@@ -127,66 +127,6 @@ def test_a_rolling_restart(kgroup_cli: CommandLine, tmp_path: Path, silent: sock
     assert "no member gets or loses a partition" in result.stdout
 
 
-def test_the_document(kgroup_cli: CommandLine, file: Path, silent: socket.socket) -> None:
-    words = ("simulate", "--from-file", str(file), "--remove", "app-1", "--session-timeout", "10s")
-    result = kgroup_cli(*words, "-o", "json")
-
-    assert result.json["kind"] == "kgroup.simulate/v1"
-    assert result.json["cluster"] is None
-    (document,) = result.data
-    assert list(document) == ["group", "type", "state", "assignor", "change", "assumed", "lag_effect", "scenarios"]
-    assert document["lag_effect"] is None, "a file has no rates"
-    assert document["change"] == {
-        "added_member_count": 0,
-        "removed_member_count": 1,
-        "killed_member_count": 0,
-        "removed_members": ["app-00000000-0000-4000-8000-000000000001"],
-        "added_partition_count": 0,
-        "topics": None,
-        "restart": None,
-        "static": False,
-        "assignor": None,
-    }
-    assert document["assumed"] == {
-        "restart_ms": 30_000,
-        "restart_from": "default",
-        "session_timeout_ms": 10_000,
-        "session_timeout_from": "option",
-        "rebalance_ms": 3_000,
-        "rebalance_from": "default",
-        "handover_ms": 5_000,
-        "handover_from": "default",
-        "measured_rebalance_count": None,
-        "topic_ids_known": False,
-    }
-    first = document["scenarios"][0]
-    assert list(first) == [
-        "scenario", "protocol", "assignor", "as_it_is", "static", "shown", "run_count", "settled",
-        "rebalance_count", "moved_partition_count", "interrupted_partition_count", "needless_move_count",
-        "standstills", "partition_seconds", "balance_before", "balance_after", "members",
-    ]  # fmt: skip
-    assert (first["scenario"], first["shown"], first["run_count"]) == ("as it is (range)", True, 1)
-    assert first["moved_partition_count"] == {"least": 4, "most": 4}
-    assert [stop["cause"] for stop in first["standstills"]] == ["away", "rebalance"]
-    assert first["balance_after"] == balance(2, 6, 6)
-    assert [(line["name"], line["new"], line["assignment_after"]) for line in first["members"]] == [
-        ("app-0", False, [{"topic": "orders", "partitions": [0, 1, 2, 3, 4, 5]}]),
-        ("app-1", False, None),
-        ("app-2", False, [{"topic": "orders", "partitions": [6, 7, 8, 9, 10, 11]}]),
-    ]
-
-
-def test_rows(kgroup_cli: CommandLine, file: Path, silent: socket.socket) -> None:
-    words = ("simulate", "--from-file", str(file), "svc", "--partitions", "orders=+6")
-    rows = kgroup_cli(*words, "-o", "csv").rows
-    assert [(row["scenario"], row["rebalance_count_most"], row["most_partition_count_after"]) for row in rows] == [
-        ("as it is (range)", "1", "6"),
-        ("cooperative-sticky", "1", "6"),
-        ("consumer protocol (uniform)", "1", "6"),
-    ]
-    assert kgroup_cli(*words).stdout.startswith("svc  3 members, 12 partitions, 6 partitions added to orders")
-
-
 @pytest.mark.parametrize(
     ("words", "titles"),
     [
