@@ -18,7 +18,7 @@ import pytest
 from hypothesis import strategies as st
 
 from kgroup.cluster.offsets_topic.record_batches import Marker, RawRecord
-from kgroup.groups.assignors import CLIENT_SIDE, SERVER_SIDE, assign
+from kgroup.groups.assignors import CLIENT_SIDE, SERVER_SIDE
 from kgroup.groups.assignors.model import AssignorTopic, Subscriber
 from kgroup.groups.doctor.diagnose import diagnose_group
 from kgroup.groups.doctor.from_log import from_log as doctors_view
@@ -251,31 +251,6 @@ TOPICS = st.lists(
     max_size=4,
     unique_by=lambda topic: topic.name,
 )
-
-
-@QUICK_AND_LONG
-def test_any_assignment(examples: int) -> None:
-    def check(given: tuple[tuple[Subscriber, ...], list[AssignorTopic]]) -> None:
-        who, topics = given
-        claimed = [(assignor, who) for assignor in CLIENT_SIDE.values()]
-        for assignor, subscribers in (*claimed, *((assignor, _as_target(who)) for assignor in SERVER_SIDE.values())):
-            found = assign(assignor, subscribers, topics)
-            given_out = [place for places in found.values() for place in places]
-            assert len(set(given_out)) == len(given_out)
-            assert set(given_out) <= {(topic.name, n) for topic in topics for n in range(topic.partitions)}
-
-    fuzz(examples, st.tuples(members(), TOPICS), check)
-
-
-def _as_target(who: Sequence[Subscriber]) -> tuple[Subscriber, ...]:
-    """Each partition once: what a broker's assignor is given is its own last assignment, not what clients claim."""
-    seen: set[TopicPartition] = set()
-    found = []
-    for one in who:
-        owned = tuple(place for place in dict.fromkeys(one.owned) if place not in seen)
-        seen.update(owned)
-        found.append(msgspec.structs.replace(one, owned=owned))
-    return tuple(found)
 
 
 CHANGES = st.sampled_from(

@@ -37,6 +37,7 @@ from kgroup.groups.assignors.model import Assigned, AssignorTopic, Subscriber
 from kgroup.groups.assignors.ranges import client_range, server_range
 from kgroup.model.topic_partition import TopicPartition
 from tests.helpers.for_each import for_each
+from tests.helpers.fuzzing import NASTY
 from tests.helpers.places import DATA
 
 ASSIGNORS = {**CLIENT_SIDE, "uniform": SERVER_SIDE["uniform"], "range-server": SERVER_SIDE["range"]}
@@ -184,6 +185,7 @@ def test_static_members_come_first() -> None:
 
 NAMES = ("orders", "payments", "a.b", "\ufb01", "\U0001f600")
 RACKS = ("a", "b", "c")
+MEMBER_IDS = st.text("abc\u00e9\ufb01", min_size=1) | st.sampled_from(NASTY)
 
 
 @st.composite
@@ -210,9 +212,7 @@ def groups(draw: st.DrawFn, *, alike: bool = False, racks: bool = True) -> tuple
             draw(st.none() | st.just(f"i{place}")),
             draw(st.none() | st.sampled_from(RACKS)) if racks else None,
         )
-        for place, member_id in enumerate(
-            draw(st.lists(st.text("abc\u00e9\ufb01", min_size=1), unique=True, min_size=1, max_size=8))
-        )
+        for place, member_id in enumerate(draw(st.lists(MEMBER_IDS, unique=True, min_size=1, max_size=8)))
     ]
     return members, topics
 
@@ -355,8 +355,8 @@ def test_cooperative_never_has_two_owners_and_comes_to_rest(
 def test_no_claim_makes_it_fail(name: str, data: st.DataObject) -> None:
     """Members claim anything, in any generation, twice, and of what does not exist: everything still has one owner."""
     members, topics = data.draw(groups(alike=data.draw(st.booleans())))
-    owned = st.lists(st.builds(TopicPartition, st.sampled_from(NAMES), st.integers(0, 12)), unique=True, max_size=20)
-    generations = st.none() | st.integers(0, 3)
+    owned = st.lists(st.builds(TopicPartition, st.sampled_from((*NAMES, *NASTY)), st.integers(0, 12)), max_size=20)
+    generations = st.none() | st.integers(-1, 3)
     claiming = [
         replace(
             member,
@@ -379,7 +379,8 @@ def _each_once(members: list[Subscriber]) -> list[Subscriber]:
     seen: set[TopicPartition] = set()
     found = []
     for member in members:
-        found.append(replace(member, owned=tuple(partition for partition in member.owned if partition not in seen)))
+        left = dict.fromkeys(partition for partition in member.owned if partition not in seen)
+        found.append(replace(member, owned=tuple(left)))
         seen.update(member.owned)
     return found
 
