@@ -41,6 +41,14 @@ class ConfigBounds(msgspec.Struct, frozen=True):
     max_ms: int
 
 
+def group_setting_ms(configs: Mapping[str, str] | None, config: str, bounds: ConfigBounds | None) -> int | None:
+    """The group's own value, otherwise the broker's default; None if one that applies is unknown."""
+    if configs is None:
+        return None
+    own = configs.get(config, "")
+    return int(own) if own.isdecimal() else bounds.default_ms if bounds else None
+
+
 @dataclass(frozen=True, slots=True)
 class BrokerFacts:
     """What a coordinator reports about itself. The maximum sizes count members."""

@@ -22,15 +22,16 @@ from kgroup.cluster.open_transactions import OpenTransactions
 from kgroup.cluster.snapshot import Cluster, Snapshot
 from kgroup.cluster.topics import LogView, TopicLayout, list_topics
 from kgroup.groups.doctor.about_lag import asks_for_first_unread, may_be_stuck
-from kgroup.groups.doctor.from_log import DoctorLogFacts, from_log
+from kgroup.groups.doctor.from_log import from_log
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot, TopicDetails
 from kgroup.groups.history.summary import HistoryQuery
 from kgroup.groups.lag.evidence import MemberFacts
+from kgroup.groups.lag.from_log import LagLogFacts
 from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
 from kgroup.groups.migration.readiness import assess_readiness
 from kgroup.groups.selection import SelectedGroups, without_unread_groups
 from kgroup.model.groups import Group, LoggedCommit, LogRange, Partition, RowError
-from kgroup.model.migration_facts import SESSION_CONFIG, BrokerFacts, GroupPast, OpenTransaction
+from kgroup.model.migration_facts import SESSION_CONFIG, BrokerFacts, GroupPast, OpenTransaction, group_setting_ms
 from kgroup.model.reporter import NullReporter, Reporter
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.facts import RATES_MS, EvidenceOfLogs, first_unread
@@ -164,15 +165,16 @@ def group_snapshots(reader: GroupsReader, snapshot: Snapshot, part: int) -> tupl
     snapshots = []
     for group in groups:
         item = by_name.get(group.name)
-        query = HistoryQuery(since_ms, now_ms, now_ms, _session(item), jumps=False)
-        group_snapshot = _snapshot(_with_logs(group, facts.views), item, facts, logs, names, query)
+        session_ms = group_setting_ms(item.configs, SESSION_CONFIG, item.broker.session) if item else None
+        query = HistoryQuery(since_ms, now_ms, now_ms, session_ms, jumps=False)
+        known_so_far = _snapshot(_with_logs(group, facts.views), item, facts, logs, names, query)
         group_readiness = (
             assess_readiness(item, MigrationRequest("consumer"), rules) if item and group.type == "classic" else None
         )
         snapshots.append(
             replace(
-                group_snapshot,
-                unread={**_unread_logs(group, snapshot.errors, failed), **group_snapshot.unread},
+                known_so_far,
+                unread={**_unread_logs(group, snapshot.errors, failed), **known_so_far.unread},
                 held_since_ms=held_since_ms,
                 readiness=group_readiness,
                 bootstrap=cluster.ref.bootstrap_servers,
@@ -204,14 +206,6 @@ def _with_first_unread(
     return tuple(replace(snapshot, logs=logs[snapshot.group.name]) for snapshot in snapshots)
 
 
-def _session(item: MigrationEvidence | None) -> int | None:
-    """The session timeout in ms of members with the consumer protocol, None if it is unknown."""
-    if item is None or item.configs is None:
-        return None
-    own = item.configs.get(SESSION_CONFIG, "")
-    return int(own) if own.isdecimal() else item.broker.session.default_ms if item.broker.session else None
-
-
 def _snapshot(
     group: Group,
     item: MigrationEvidence | None,
@@ -221,7 +215,8 @@ def _snapshot(
     query: HistoryQuery,
 ) -> GroupSnapshot:
     log = facts.logs.logs.get(group.name)
-    log_facts = None if log is None else from_log(log.events, log.reach, group, query)
+    doctors = None if log is None else from_log(log.events, log.reach, group, query)
+    log_facts = None if doctors is None else doctors.lag
     why = facts.logs.unread.get(group.name, "__consumer_offsets was not read")
     unread = {} if log_facts else dict.fromkeys(("settings", "commits", "history", "emptied_at_ms"), why)
     if log_facts and log and log.reach.stopped:
@@ -235,7 +230,7 @@ def _snapshot(
     topics = {topic: layout for topic in topics_of(group) if isinstance(layout := layouts.get(topic), TopicLayout)}
     missing_topics = {topic for topic in topics_of(group) if isinstance(layouts.get(topic), NotFound)}
     group_past = item.past if item else None
-    emptied_ms = log_facts.emptied_at_ms if log_facts else None
+    emptied_ms = log_facts.emptied_record_ms if log_facts else None
     if emptied_ms is None and group.is_empty and group_past:
         emptied_ms = group_past.emptied_at_ms
     broker = item.broker if item else BrokerFacts()
@@ -244,13 +239,13 @@ def _snapshot(
         now_ms=query.now_ms,
         settings=_settings(log_facts, group),
         commits=_commits(log_facts, group_past, group),
-        topic_ids={**(group_past.topic_ids if group_past else {}), **(log_facts.topic_ids if log_facts else {})},
-        commits_since_ms=log_facts.commits_since_ms if log_facts else None,
+        topic_ids={**(group_past.topic_ids if group_past else {}), **(doctors.topic_ids if doctors else {})},
+        commits_since_ms=log_facts.read_since_ms if log_facts else None,
         logs={p.tp: logs.of(p.tp, p.log) for p in group.partitions},
         topics={topic: TopicDetails(len(layout.leaders), layout.id) for topic, layout in topics.items()},
         gone=frozenset(missing_topics),
         state_topics=tuple(_state_topics(group.name, names)),
-        history=log_facts.history if log_facts else None,
+        history=doctors.history if doctors else None,
         broker=broker,
         configs=item.configs if item else None,
         emptied_at_ms=emptied_ms,
@@ -271,16 +266,16 @@ def _unread_logs(
     return dict.fromkeys(("logs", "last_stable", "production"), whys[0]) if whys else {}
 
 
-def _settings(log_facts: DoctorLogFacts | None, group: Group) -> Mapping[str, MemberFacts] | None:
+def _settings(log_facts: LagLogFacts | None, group: Group) -> Mapping[str, MemberFacts] | None:
     """The settings of current members; None if the log was not read."""
     if log_facts is None:
         return None
     current = {member.member_id for member in group.members or ()}
-    return {member_id: settings for member_id, settings in log_facts.settings.items() if member_id in current}
+    return {member_id: settings for member_id, settings in log_facts.members.items() if member_id in current}
 
 
 def _commits(
-    log_facts: DoctorLogFacts | None, past: GroupPast | None, group: Group
+    log_facts: LagLogFacts | None, past: GroupPast | None, group: Group
 ) -> Mapping[TopicPartition, tuple[LoggedCommit, ...]] | None:
     """The commits in the log; without one, the current commit if its time is known. None if nothing was read."""
     if log_facts is None and past is None:

@@ -12,6 +12,7 @@ from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.topics import metadata_request
 from kgroup.model.topic_partition import PartitionReplicas
+from kgroup.model.topic_settings import TopicSettings
 from kgroup.support.errors import KgroupError, NotFound
 
 _MIN_IN_SYNC = "min.insync.replicas"
@@ -62,7 +63,5 @@ def _partitions(answer: Any, operation: str = "Describe") -> tuple[PartitionRepl
 def _min_in_sync(configs: Configs | KgroupError) -> int | KgroupError:
     if isinstance(configs, KgroupError):
         return configs
-    value = configs.get(_MIN_IN_SYNC)
-    if value is None or not value.isdecimal():
-        return NotFound(f"the broker does not return {_MIN_IN_SYNC} of {OFFSETS_TOPIC}")
-    return int(value)
+    value = TopicSettings.parse(configs).min_in_sync
+    return NotFound(f"the broker does not return {_MIN_IN_SYNC} of {OFFSETS_TOPIC}") if value is None else value

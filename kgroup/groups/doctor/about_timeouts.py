@@ -18,7 +18,7 @@ from kgroup.groups.doctor.snapshot import GroupSnapshot
 from kgroup.groups.member_labels import labels
 from kgroup.groups.thresholds import Threshold
 from kgroup.model.groups import Member
-from kgroup.model.migration_facts import HEARTBEAT_CONFIG, SESSION_CONFIG, ConfigBounds
+from kgroup.model.migration_facts import HEARTBEAT_CONFIG, SESSION_CONFIG, group_setting_ms
 from kgroup.support.units import NAMED, plural, some_of
 
 HEARTBEATS = Threshold(
@@ -91,8 +91,8 @@ def heartbeat_interval(snapshot: GroupSnapshot) -> Answer:
 
 
 def _servers(snapshot: GroupSnapshot) -> Answer:
-    interval = _group_value(snapshot, HEARTBEAT_CONFIG, snapshot.broker.heartbeat)
-    session = _group_value(snapshot, SESSION_CONFIG, snapshot.broker.session)
+    interval = group_setting_ms(snapshot.configs, HEARTBEAT_CONFIG, snapshot.broker.heartbeat)
+    session = group_setting_ms(snapshot.configs, SESSION_CONFIG, snapshot.broker.session)
     if interval is None or session is None:
         why = snapshot.why("configs", snapshot.why("heartbeat", "the broker's settings could not be read"))
         return HEARTBEAT.unknown(why)
@@ -254,18 +254,8 @@ def _session(snapshot: GroupSnapshot, member: Member) -> int | None:
     if settings is not None and settings.session_timeout_ms is not None:
         return settings.session_timeout_ms
     if snapshot.group.type == "consumer" and member.protocol != "classic":
-        return _group_value(snapshot, SESSION_CONFIG, snapshot.broker.session)
+        return group_setting_ms(snapshot.configs, SESSION_CONFIG, snapshot.broker.session)
     return None
-
-
-def _group_value(snapshot: GroupSnapshot, config: str, bounds: ConfigBounds | None) -> int | None:
-    """The group's own value, otherwise the broker's default; None if the group's configs are unknown."""
-    if snapshot.configs is None:
-        return None
-    value = snapshot.configs.get(config, "")
-    if value.isdecimal():
-        return int(value)
-    return bounds.default_ms if bounds else None
 
 
 def _hidden(snapshot: GroupSnapshot) -> str:

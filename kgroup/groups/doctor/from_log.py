@@ -14,37 +14,25 @@ from kgroup.groups.doctor.snapshot import (
 )
 from kgroup.groups.history.model import DEPARTURES, Cause, HistoryStep, PresentMember, SignatureKind, StepKind
 from kgroup.groups.history.summary import GroupHistory, HistoryQuery, group_history
-from kgroup.groups.lag.evidence import MemberFacts
+from kgroup.groups.lag.from_log import LagLogFacts
 from kgroup.groups.lag.from_log import from_log as evidence_of
 from kgroup.model.group_log import CommitWritten, Event, ScannedRange
-from kgroup.model.groups import Group, LoggedCommit
+from kgroup.model.groups import Group
 from kgroup.model.topic_partition import TopicPartition, shared_tp
 
 
 class DoctorLogFacts(msgspec.Struct, frozen=True):
-    """The part of ``GroupSnapshot`` that comes from the log, with the same field names."""
+    """The part of ``GroupSnapshot`` that comes from the log: what ``lag`` has of it, and what only the doctor needs."""
 
-    settings: Mapping[str, MemberFacts]
-    commits: Mapping[TopicPartition, tuple[LoggedCommit, ...]]
+    lag: LagLogFacts
     topic_ids: Mapping[TopicPartition, str]
-    commits_since_ms: int | None
     history: RebalanceHistory
-    emptied_at_ms: int | None
-    state_since_ms: int | None
 
 
 def from_log(events: Sequence[Event], reach: ScannedRange, group: Group, query: HistoryQuery) -> DoctorLogFacts:
     """The facts in ``events``, which must be in log order; rebalances and restarts since ``asked.since_ms``."""
-    log_facts = evidence_of(events, reach, group, query.now_ms)
-    return DoctorLogFacts(
-        settings=log_facts.members,
-        commits=log_facts.commits,
-        topic_ids=_topic_ids(events),
-        commits_since_ms=log_facts.read_since_ms,
-        history=history_of(group_history(group.name, events, reach, query)),
-        emptied_at_ms=log_facts.emptied_record_ms,
-        state_since_ms=log_facts.state_since_ms,
-    )
+    history = history_of(group_history(group.name, events, reach, query))
+    return DoctorLogFacts(evidence_of(events, reach, group, query.now_ms), _topic_ids(events), history)
 
 
 def _topic_ids(events: Sequence[Event]) -> dict[TopicPartition, str]:

@@ -32,11 +32,10 @@ _NOTHING = PartitionEvidence()
 
 
 class TopicDetails(msgspec.Struct, frozen=True):
-    """A topic that exists. ``id`` is text, as in ``GroupSnapshot``. ``cleanup`` are the words of ``cleanup.policy``."""
+    """A topic that exists. ``id`` is text, as in ``GroupSnapshot``."""
 
     partitions: int
     id: str | None = None
-    cleanup: frozenset[str] | None = None
 
 
 class Rebalance(msgspec.Struct, frozen=True):

@@ -177,12 +177,12 @@ def test_any_verdict_and_diagnosis(examples: int) -> None:
             HEALTHY,
             group=about,
             now_ms=now,
-            settings=seen.settings,
-            commits=seen.commits,
-            commits_since_ms=seen.commits_since_ms,
+            settings=seen.lag.members,
+            commits=seen.lag.commits,
+            commits_since_ms=seen.lag.read_since_ms,
             history=seen.history,
-            emptied_at_ms=seen.emptied_at_ms,
-            topics={topic: TopicDetails(3, None, frozenset({"delete"})) for topic, _ in partitions_in(events)},
+            emptied_at_ms=seen.lag.emptied_record_ms,
+            topics={topic: TopicDetails(3) for topic, _ in partitions_in(events)},
         )
         for verbose in (False, True):
             drawn(doctor_screen.outcome([diagnose_group(snapshot)], CLUSTER, verbose=verbose))

@@ -205,11 +205,11 @@ def test_what_was_not_read_is_not_claimed() -> None:
 def test_settings_and_when_it_became_empty() -> None:
     log = Log().at(0).generation(1, member("a/1", 0)).at(60).generation(2)
 
-    assert told(log).settings == {}
-    assert told(log).emptied_at_ms == T0 + 60_000
+    assert told(log).lag.members == {}
+    assert told(log).lag.emptied_record_ms == T0 + 60_000
     live = Log().at(0).generation(1, member("a/1", 0, session_timeout_ms=6000, rebalance_timeout_ms=None))
-    assert told(live).settings == {"a/1": MemberFacts(None, 6000)}
-    assert told(live).emptied_at_ms is None
+    assert told(live).lag.members == {"a/1": MemberFacts(None, 6000)}
+    assert told(live).lag.emptied_record_ms is None
 
 
 def test_commits_that_stand_with_the_newest_topic_id() -> None:
@@ -218,6 +218,6 @@ def test_commits_that_stand_with_the_newest_topic_id() -> None:
     log.commit(1, 3).commit(1, None)
 
     found = told(log)
-    commits = {tp: [(c.offset, c.timestamp_ms, c.by_tool) for c in of_one] for tp, of_one in found.commits.items()}
+    commits = {tp: [(c.offset, c.timestamp_ms, c.by_tool) for c in of_one] for tp, of_one in found.lag.commits.items()}
     assert commits == {(TOPIC, 0): [(5, T0, True), (6, T0 + 1000, True)]}
     assert found.topic_ids == {(TOPIC, 0): "new"}
