@@ -1,4 +1,4 @@
-"""The thresholds of lag, of the verdict and of the doctor's rules about them, each with its reason.
+"""The thresholds of lag, of the verdict and of the doctor's rules, each with its reason.
 
 ``describe``, ``lag`` and ``doctor`` take them from here, so that they judge the same facts alike.
 """
@@ -82,6 +82,15 @@ HOT_LEAST = Threshold("records in ten minutes", 1_000, "", "fewer are noise in a
 LONG_TRANSACTION = Threshold(
     "time held back that is a warning", 60_000, "ms", "the default transaction.timeout.ms of producers"
 )
+HANGING = Threshold(
+    "time without an end that is critical",
+    900_000,
+    "ms",
+    "the default transaction.max.timeout.ms; the broker's own counts",
+)
+ABORTS = Threshold(
+    "abort commands that are printed", 10, "", "more are one incident: find-hanging of kafka-transactions.sh"
+)
 RETENTION_SOON = Threshold(
     "time to the deletion of unread records that is bad", 900_000, "ms", "a broker checks every 5 minutes"
 )
@@ -90,3 +99,78 @@ RETENTION_CLOSE = Threshold("time to the deletion that is a warning", 3_600_000,
 # Commits that move nothing
 IDLE_COMMITS = Threshold("commits in the log from which the habit shows", 100, "", "8 minutes of auto-commit each 5s")
 IDLE_SHARE = Threshold("share of commits without progress", 90, "%", "below that, most commits do their work")
+
+# Rebalances and restarts
+STORM_WINDOW = Threshold(
+    "the time in which rebalances are counted", 600_000, "ms", "two default max.poll.interval.ms (5m)"
+)
+STORM_SHOWN = Threshold("how far back a storm still counts", 3_600_000, "ms", "what kgroup history shows by default")
+STORM = Threshold(
+    "rebalances in that time that are no rollout", 5, "", "one each 2m: a group that scales or crashes once has fewer"
+)
+HEAVY_STORM = Threshold(
+    "rebalances in that time that are critical", 10, "", "one a minute: caches and state never warm up"
+)
+STOPPED_SHARE = Threshold("share of that time stopped that is critical", 25, "%", "a quarter of the capacity is lost")
+STORM_ONGOING = Threshold(
+    "time since the last one after which the storm is over", 120_000, "ms", "the mean gap of the fewest that count"
+)
+LARGE_MEMBERS = Threshold(
+    "members from which a group is large", 10, "", "a rolling restart under an eager assignor stops all 20 times"
+)
+LARGE_PARTITIONS = Threshold("partitions from which a group is large", 100, "", "a rebalance stops all of them")
+TAKEN = Threshold(
+    "partitions moved in the log although their owner stayed", 50, "", "fewer are a member or two that came or went"
+)
+MEMBER_RESTARTS = Threshold(
+    "restarts of dynamic members in the log", 3, "", "one or two are a crash or a test, three are how it is operated"
+)
+BACK_SOON = Threshold(
+    "absence up to which it is a restart", 600_000, "ms", "longer ones are scaling; no session should wait for them"
+)
+
+# Members
+STANDBY = Threshold("idle members that are only info", 1, "", "one spare member is often meant as a standby")
+MEMBER_SKEW = Threshold(
+    "share of the busiest member, of what sticky would give it", 150, "%", "below that, more members help as much"
+)
+MEMBER_SKEW_LEAST = Threshold(
+    "partitions that the busiest member has too many", 2, "", "a difference of one cannot be balanced"
+)
+
+# Timeouts
+HEARTBEATS = Threshold(
+    "heartbeats that fit into a session", 3, "", "Kafka's documentation: no more than a third; one may be lost"
+)
+DEFAULT_HEARTBEAT = Threshold(
+    "assumed heartbeat interval of a classic client", 3_000, "ms", "the default; clients do not send it to brokers"
+)
+LONG_POLL = Threshold(
+    "max.poll.interval.ms that is info", 3_600_000, "ms", "twelve times the default; an hour of lag before anyone acts"
+)
+ENDLESS_POLL = Threshold(
+    "max.poll.interval.ms that is a warning", 86_400_000, "ms", "librdkafka's maximum; Java's is 24d20h"
+)
+LONG_SESSION = Threshold(
+    "session timeout of static members that delays an operator", 300_000, "ms", "how long kgroup's --wait-empty waits"
+)
+
+# Expiry of commits
+EXPIRY_SOON = Threshold(
+    "time left that is a warning", 86_400_000, "ms", "a day is left to act; half of the retention where that is shorter"
+)
+EXPIRY_AT_ONCE = Threshold("time left that is critical", 3_600_000, "ms", "six of the broker's checks (10m): act now")
+IN_USE = Threshold(
+    "age of the newest commit up to which a group without members is in use",
+    3_600_000,
+    "ms",
+    "a consumer may use assign()",
+)
+
+# The cluster
+REPLICAS = Threshold("replicas of __consumer_offsets", 3, "", "offsets.topic.replication.factor, Kafka's default")
+OVER_FAIR = Threshold("times a fair share of the groups", 2, "x", "twice the load of every request, twice the loading")
+FEW_GROUPS = Threshold("groups at one coordinator from which its share counts", 100, "", "fewer cost a broker nothing")
+MANY_GROUPS = Threshold(
+    "groups at one coordinator, however even", 5_000, "", "no limit of Kafka's: our choice, for what a failover loads"
+)

@@ -6,16 +6,9 @@ from collections.abc import Sequence
 
 from kgroup.groups.doctor.finding import Answer, Rule, Severity, kgroup_command, tool_command
 from kgroup.groups.doctor.snapshot import ClusterSnapshot
-from kgroup.groups.thresholds import Threshold
+from kgroup.groups.thresholds import FEW_GROUPS, MANY_GROUPS, OVER_FAIR, REPLICAS
 from kgroup.model.topic_partition import PartitionReplicas
 from kgroup.support.units import percent, plural, some_of
-
-REPLICAS = Threshold("replicas of __consumer_offsets", 3, "", "offsets.topic.replication.factor, Kafka's default")
-OVER_FAIR = Threshold("times a fair share of the groups", 2, "x", "twice the load of every request, twice the loading")
-FEW_GROUPS = Threshold("groups at one coordinator from which its share counts", 100, "", "fewer cost a broker nothing")
-MANY_GROUPS = Threshold(
-    "groups at one coordinator, however even", 5_000, "", "no limit of Kafka's: our choice, for what a failover loads"
-)
 
 REPLICATION = Rule(
     "offsets-topic-replication",

@@ -13,32 +13,21 @@ from kgroup.groups.doctor.finding import (
 )
 from kgroup.groups.doctor.snapshot import GroupSnapshot
 from kgroup.groups.member_labels import subscribed_topics
-from kgroup.groups.thresholds import Threshold
+from kgroup.groups.thresholds import EXPIRY_AT_ONCE, EXPIRY_SOON, IN_USE
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.units import plural, some_of
-
-SOON = Threshold(
-    "time left that is a warning", 86_400_000, "ms", "a day is left to act; half of the retention where that is shorter"
-)
-AT_ONCE = Threshold("time left that is critical", 3_600_000, "ms", "six of the broker's checks (10m): act now")
-IN_USE = Threshold(
-    "age of the newest commit up to which a group without members is in use",
-    3_600_000,
-    "ms",
-    "a consumer may use assign()",
-)
 
 EXPIRY = Rule(
     "offsets-expire",
     "the committed offsets of a group without members expire soon",
     "KIP-211; Kafka's documentation of offsets.retention.minutes",
-    (SOON, AT_ONCE),
+    (EXPIRY_SOON, EXPIRY_AT_ONCE),
 )
 EXPIRY_IN_USE = Rule(
     "offsets-expire-in-use",
     "offsets expire soon although a consumer uses this group id",
     "KIP-211; Kafka's documentation of offsets.retention.minutes",
-    (SOON, AT_ONCE, IN_USE),
+    (EXPIRY_SOON, EXPIRY_AT_ONCE, IN_USE),
 )
 _NO_TIMES = "when the commits were made was not read"
 
@@ -89,7 +78,7 @@ def _expiring(snapshot: GroupSnapshot, rule: Rule, subscribed: frozenset[str] | 
         return rule.unknown(snapshot.why("emptied_at_ms" if from_empty else "commits", _NO_TIMES))
     missing = [f"{tp}" for tp in keys if tp not in base]
     partly = rule.partly(f"{_NO_TIMES}: {some_of(missing)}" if missing else None)
-    latest_ms = snapshot.now_ms - retention + min(SOON.value, retention // 2)
+    latest_ms = snapshot.now_ms - retention + min(EXPIRY_SOON.value, retention // 2)
     soon = sorted((tp for tp, since in base.items() if since < latest_ms), key=lambda tp: (base[tp], tp))
     if not soon:
         return partly
@@ -99,7 +88,7 @@ def _expiring(snapshot: GroupSnapshot, rule: Rule, subscribed: frozenset[str] | 
     since = f"Empty since {utc_minute(base[soon[0]])}" if from_empty else f"committed {utc_minute(base[soon[0]])}"
     return (
         rule.finding(
-            Severity.CRITICAL if first < min(AT_ONCE.value, retention // 4) else Severity.WARNING,
+            Severity.CRITICAL if first < min(EXPIRY_AT_ONCE.value, retention // 4) else Severity.WARNING,
             f"{len(soon)} of {plural(len(keys), 'commit')} {expire} soon, {when} ({since}, kept {duration(retention)})",
             remedy=_remedy(from_empty=from_empty, live=subscribed is not None),
             numbers={

@@ -11,17 +11,9 @@ from kgroup.groups.doctor.finding import Answer, Rule, Severity, kgroup_command,
 from kgroup.groups.doctor.snapshot import GroupSnapshot
 from kgroup.groups.member_labels import labels
 from kgroup.groups.migration.check import MigrationPath, ReadinessResult
-from kgroup.groups.thresholds import Threshold
+from kgroup.groups.thresholds import MEMBER_SKEW, MEMBER_SKEW_LEAST, STANDBY
 from kgroup.model.groups import Member
 from kgroup.support.units import plural, some_of
-
-STANDBY = Threshold("idle members that are only info", 1, "", "one spare member is often meant as a standby")
-SKEW = Threshold(
-    "share of the busiest member, of what sticky would give it", 150, "%", "below that, more members help as much"
-)
-SKEW_LEAST = Threshold(
-    "partitions that the busiest member has too many", 2, "", "a difference of one cannot be balanced"
-)
 
 IDLE = Rule(
     "idle-members",
@@ -33,7 +25,7 @@ SKEWED = Rule(
     "skewed-partitions",
     "some members hold far more partitions than others",
     "KIP-54, KIP-429: sticky assignors balance over all topics, range over each alone",
-    (SKEW, SKEW_LEAST),
+    (MEMBER_SKEW, MEMBER_SKEW_LEAST),
 )
 MIXED = Rule(
     "mixed-subscriptions",
@@ -93,7 +85,7 @@ def skewed_partitions(snapshot: GroupSnapshot) -> Answer:
         return SKEWED.unknown(members)
     here = [member for member in members if not member.left_temporarily]
     counts = sorted((member.partition_count for member in here), reverse=True)
-    if len(counts) < 2 or counts[0] - counts[-1] < SKEW_LEAST.value:
+    if len(counts) < 2 or counts[0] - counts[-1] < MEMBER_SKEW_LEAST.value:
         return ()
     sizes = _sizes(snapshot)
     topics = [AssignorTopic(topic, size) for topic, size in sorted(sizes.items())]
@@ -104,7 +96,7 @@ def skewed_partitions(snapshot: GroupSnapshot) -> Answer:
     even = sorted(
         (len(assigned) for assigned in assign(CLIENT_SIDE["sticky"], subscribers, topics).values()), reverse=True
     )
-    if counts[0] - even[0] < SKEW_LEAST.value or 100 * counts[0] < SKEW.value * even[0]:
+    if counts[0] - even[0] < MEMBER_SKEW_LEAST.value or 100 * counts[0] < MEMBER_SKEW.value * even[0]:
         return ()
     names = labels(group)
     order = sorted(here, key=lambda member: -member.partition_count)

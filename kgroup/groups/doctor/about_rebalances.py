@@ -12,41 +12,31 @@ from kgroup.groups.history.crash_loops import crash_loop_words
 from kgroup.groups.history.model import LOOP as LOOP_ATTEMPTS
 from kgroup.groups.history.model import CrashLoop
 from kgroup.groups.next_commands import peek_group
-from kgroup.groups.thresholds import Threshold
+from kgroup.groups.thresholds import (
+    BACK_SOON,
+    HEAVY_STORM,
+    LARGE_MEMBERS,
+    LARGE_PARTITIONS,
+    MEMBER_RESTARTS,
+    STOPPED_SHARE,
+    STORM,
+    STORM_ONGOING,
+    STORM_SHOWN,
+    STORM_WINDOW,
+    TAKEN,
+    Threshold,
+)
 from kgroup.support.units import percent, plural, some_of
 
-WINDOW = Threshold("the time in which rebalances are counted", 600_000, "ms", "two default max.poll.interval.ms (5m)")
 LOOP = Threshold(
     "owners of a partition that go without a commit past its offset", LOOP_ATTEMPTS, "", "one or two are a deployment"
-)
-RECENT = Threshold("how far back a storm still counts", 3_600_000, "ms", "what kgroup history shows by default")
-STORM = Threshold(
-    "rebalances in that time that are no rollout", 5, "", "one each 2m: a group that scales or crashes once has fewer"
-)
-HEAVY = Threshold("rebalances in that time that are critical", 10, "", "one a minute: caches and state never warm up")
-STOPPED = Threshold("share of that time stopped that is critical", 25, "%", "a quarter of the capacity is lost")
-ONGOING = Threshold(
-    "time since the last one after which the storm is over", 120_000, "ms", "the mean gap of the fewest that count"
-)
-LARGE_MEMBERS = Threshold(
-    "members from which a group is large", 10, "", "a rolling restart under an eager assignor stops all 20 times"
-)
-LARGE_PARTITIONS = Threshold("partitions from which a group is large", 100, "", "a rebalance stops all of them")
-TAKEN = Threshold(
-    "partitions moved in the log although their owner stayed", 50, "", "fewer are a member or two that came or went"
-)
-RESTARTS = Threshold(
-    "restarts of dynamic members in the log", 3, "", "one or two are a crash or a test, three are how it is operated"
-)
-BACK_SOON = Threshold(
-    "absence up to which it is a restart", 600_000, "ms", "longer ones are scaling; no session should wait for them"
 )
 
 REBALANCE_STORM = Rule(
     "rebalance-storm",
     "the group rebalances again and again",
     "KIP-62, KIP-345; Kafka's documentation of max.poll.interval.ms",
-    (LOOP, WINDOW, STORM, HEAVY, STOPPED, ONGOING, RECENT),
+    (LOOP, STORM_WINDOW, STORM, HEAVY_STORM, STOPPED_SHARE, STORM_ONGOING, STORM_SHOWN),
 )
 EAGER = Rule(
     "eager-assignor",
@@ -58,7 +48,7 @@ NOT_STATIC = Rule(
     "not-static",
     "members restart without an instance id: each restart costs rebalances",
     "KIP-345",
-    (RESTARTS, BACK_SOON),
+    (MEMBER_RESTARTS, BACK_SOON),
 )
 _EAGER = ("range", "roundrobin", "sticky")
 _NO_HISTORY = "the history in __consumer_offsets was not read"
@@ -72,20 +62,20 @@ def rebalance_storm(snapshot: GroupSnapshot) -> Answer:
         return REBALANCE_STORM.unknown(snapshot.why("history", _NO_HISTORY))
     if loops := snapshot.crash_loops:
         return _crash_loop(snapshot, loops)
-    recent = [r for r in history.rebalances if not r.rollout and r.at_ms >= snapshot.now_ms - RECENT.value]
+    recent = [r for r in history.rebalances if not r.rollout and r.at_ms >= snapshot.now_ms - STORM_SHOWN.value]
     densest = _densest(recent)
     if _count(densest) < STORM.value:
         reach = snapshot.now_ms - history.since_ms
-        short = f"the log was read back to {utc_minute(history.since_ms)} only" if reach < WINDOW.value else None
+        short = f"the log was read back to {utc_minute(history.since_ms)} only" if reach < STORM_WINDOW.value else None
         return REBALANCE_STORM.partly(short)
     last_ms = max(rebalance.at_ms for rebalance in recent)
-    going_on = snapshot.now_ms - last_ms <= ONGOING.value
-    latest = [r for r in recent if r.at_ms > last_ms - WINDOW.value] if going_on else densest
+    going_on = snapshot.now_ms - last_ms <= STORM_ONGOING.value
+    latest = [r for r in recent if r.at_ms > last_ms - STORM_WINDOW.value] if going_on else densest
     window = latest if _count(latest) >= STORM.value else densest
     stopped = sum(rebalance.took_ms or 0 for rebalance in window)
     span = max(window[-1].at_ms - window[0].at_ms, 1)
     rebalance_count = _count(window)
-    heavy = rebalance_count >= HEAVY.value or 100 * stopped >= STOPPED.value * WINDOW.value
+    heavy = rebalance_count >= HEAVY_STORM.value or 100 * stopped >= STOPPED_SHARE.value * STORM_WINDOW.value
     now = "not over" if going_on else f"over since {utc_minute(last_ms)}"
     stopped_text = f", stopped for {duration(stopped)} ({percent(stopped, span)})" if stopped else ""
     culprits = Counter(member for rebalance in window for member in rebalance.causers).most_common()
@@ -137,7 +127,7 @@ def _densest(rebalances: Sequence[Rebalance]) -> Sequence[Rebalance]:
     first = count = most = 0
     for at, rebalance in enumerate(ordered, 1):
         count += rebalance.count
-        while rebalance.at_ms - ordered[first].at_ms >= WINDOW.value:
+        while rebalance.at_ms - ordered[first].at_ms >= STORM_WINDOW.value:
             count -= ordered[first].count
             first += 1
         if count >= most:
@@ -189,7 +179,7 @@ def not_static(snapshot: GroupSnapshot) -> Answer:
     if history is None:
         return NOT_STATIC.unknown(snapshot.why("history", _NO_HISTORY))
     restarts = [r for r in history.restarts if r.instance_id is None and (r.away_ms or 0) <= BACK_SOON.value]
-    if len(restarts) < RESTARTS.value or snapshot.crash_loops:
+    if len(restarts) < MEMBER_RESTARTS.value or snapshot.crash_loops:
         return ()  # An instance id does not keep a process alive.
     names = sorted({restart.member for restart in restarts})
     longest = max((r.away_ms for r in restarts if r.away_ms is not None), default=0)

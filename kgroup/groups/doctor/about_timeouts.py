@@ -16,26 +16,10 @@ from kgroup.groups.doctor.finding import (
 )
 from kgroup.groups.doctor.snapshot import GroupSnapshot
 from kgroup.groups.member_labels import labels
-from kgroup.groups.thresholds import Threshold
+from kgroup.groups.thresholds import DEFAULT_HEARTBEAT, ENDLESS_POLL, HEARTBEATS, LONG_POLL, LONG_SESSION
 from kgroup.model.groups import Member
 from kgroup.model.migration_facts import HEARTBEAT_CONFIG, SESSION_CONFIG, group_setting_ms
 from kgroup.support.units import NAMED, plural, some_of
-
-HEARTBEATS = Threshold(
-    "heartbeats that fit into a session", 3, "", "Kafka's documentation: no more than a third; one may be lost"
-)
-DEFAULT_HEARTBEAT = Threshold(
-    "assumed heartbeat interval of a classic client", 3_000, "ms", "the default; clients do not send it to brokers"
-)
-LONG_POLL = Threshold(
-    "max.poll.interval.ms that is info", 3_600_000, "ms", "twelve times the default; an hour of lag before anyone acts"
-)
-ENDLESS_POLL = Threshold(
-    "max.poll.interval.ms that is a warning", 86_400_000, "ms", "librdkafka's maximum; Java's is 24d20h"
-)
-LONG_SESSION = Threshold(
-    "session timeout of static members that delays an operator", 300_000, "ms", "how long kgroup's --wait-empty waits"
-)
 
 HEARTBEAT = Rule(
     "heartbeat-interval",

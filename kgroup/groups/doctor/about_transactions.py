@@ -6,18 +6,8 @@ from collections.abc import Sequence
 
 from kgroup.groups.doctor.finding import Answer, Rule, Severity, duration, kgroup_command, tool_command
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot, OpenTransaction
-from kgroup.groups.thresholds import LONG_TRANSACTION, Threshold
+from kgroup.groups.thresholds import ABORTS, HANGING, LONG_TRANSACTION
 from kgroup.support.units import human_count, plural, some_of
-
-HANGING = Threshold(
-    "time without an end that is critical",
-    900_000,
-    "ms",
-    "the default transaction.max.timeout.ms; the broker's own counts",
-)
-ABORTS = Threshold(
-    "abort commands that are printed", 10, "", "more are one incident: find-hanging of kafka-transactions.sh"
-)
 
 LSO = Rule(
     "lso-stuck",
