@@ -1,8 +1,8 @@
 """A group's events as values: one for each record of the group in ``__consumer_offsets``.
 
-``cluster/offsets_topic`` decodes records into these events, ``groups/history`` makes a history of them. Each event has
-the offset and the time of its record (ms since 1970, the broker's clock at the append). Topic ids are resolved to names
-if the cluster knows them; a deleted topic has its id as its name.
+``cluster/offsets_topic`` decodes records into these events, ``groups/timeline`` makes states and steps of them. Each
+event has the offset and the time of its record (ms since 1970, the broker's clock at the append). Topic ids are
+resolved to names if the cluster knows them; a deleted topic has its id as its name.
 """
 
 from __future__ import annotations

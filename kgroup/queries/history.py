@@ -13,10 +13,10 @@ from kgroup.cluster.offsets_topic.scan import ScanProgress
 from kgroup.cluster.session_timeouts import consumer_sessions
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.cluster.topics import LogView
-from kgroup.groups.history.model import CrashLoop
 from kgroup.groups.history.own_changes import OwnChanges
 from kgroup.groups.history.summary import GroupHistory, HistoryQuery, group_history
 from kgroup.groups.selection import Selection, check_expected, names_of, names_only
+from kgroup.groups.timeline.steps import CrashLoop
 from kgroup.model.group_log import (
     CommitWritten,
     EpochWritten,

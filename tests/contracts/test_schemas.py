@@ -31,7 +31,7 @@ TABLE_FILE = Path(json_schemas.__file__).parents[1].joinpath("data", "json_field
 OPTION = r"(?<![\w-])--[a-z][a-z-]*[a-z]"
 
 ENUMERATIONS = {
-    "cause": "kgroup.groups.history.model:Cause",
+    "cause": "kgroup.groups.timeline.steps:Cause",
     "check status": "kgroup.groups.migration.check:CheckStatus",
     "commit author": "kgroup.groups.history.offset_jumps:CommitAuthor",
     "commit move": "kgroup.groups.history.offset_jumps:CommitMove",
@@ -47,8 +47,8 @@ ENUMERATIONS = {
     "risk level": "kgroup.groups.catchup.risks:RiskLevel",
     "severity": "kgroup.groups.doctor.finding:Severity",
     "shape of lag": "kgroup.groups.verdict.shape:LagShape",
-    "signature kind": "kgroup.groups.history.model:SignatureKind",
-    "step kind": "kgroup.groups.history.model:StepKind",
+    "signature kind": "kgroup.groups.timeline.steps:SignatureKind",
+    "step kind": "kgroup.groups.timeline.steps:StepKind",
 }
 """Enumerations of the table that are classes."""
 

@@ -9,8 +9,6 @@ from math import ceil
 from kgroup.groups.doctor.finding import Answer, Rule, Severity, duration, kgroup_command, quoted, utc_minute
 from kgroup.groups.doctor.snapshot import GroupSnapshot, Rebalance
 from kgroup.groups.history.crash_loops import crash_loop_words
-from kgroup.groups.history.model import LOOP as LOOP_ATTEMPTS
-from kgroup.groups.history.model import CrashLoop
 from kgroup.groups.next_commands import peek_group
 from kgroup.groups.thresholds import (
     BACK_SOON,
@@ -26,6 +24,8 @@ from kgroup.groups.thresholds import (
     TAKEN,
     Threshold,
 )
+from kgroup.groups.timeline.steps import LOOP as LOOP_ATTEMPTS
+from kgroup.groups.timeline.steps import CrashLoop
 from kgroup.support.units import percent, plural, some_of
 
 LOOP = Threshold(

@@ -12,10 +12,10 @@ from kgroup.groups.doctor.snapshot import (
     Rebalance,
     RebalanceHistory,
 )
-from kgroup.groups.history.model import DEPARTURES, Cause, HistoryStep, PresentMember, SignatureKind, StepKind
 from kgroup.groups.history.summary import GroupHistory, HistoryQuery, group_history
 from kgroup.groups.lag.from_log import LagLogFacts
 from kgroup.groups.lag.from_log import from_log as evidence_of
+from kgroup.groups.timeline.steps import DEPARTURES, Cause, HistoryStep, PresentMember, SignatureKind, StepKind
 from kgroup.model.group_log import CommitWritten, Event, ScannedRange
 from kgroup.model.groups import Group
 from kgroup.model.topic_partition import TopicPartition, shared_tp

@@ -11,12 +11,12 @@ from functools import cached_property
 import msgspec
 from msgspec.structs import replace
 
-from kgroup.groups.history.model import CrashLoop
 from kgroup.groups.lag.evidence import EvidenceSource, LagEvidence, MemberFacts, PartitionEvidence
 from kgroup.groups.lag.measure import measure_lag
 from kgroup.groups.lag.report import GroupLag
 from kgroup.groups.member_labels import unsubscribed_topics
 from kgroup.groups.migration.check import Readiness
+from kgroup.groups.timeline.steps import CrashLoop
 from kgroup.groups.verdict.large_gap import LargeGap, large_gap
 from kgroup.groups.verdict.lines import crash_loops_in
 from kgroup.groups.verdict.shape import Shape, shape_of

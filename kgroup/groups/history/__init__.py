@@ -1,1 +1,1 @@
-"""The history of a group from its log: generations and epochs, their causes, moves and offset jumps. Pure."""
+"""What a group's steps and commits show of a span of time: totals, patterns, crash loops, offset jumps. Pure."""

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
 
-from kgroup.groups.history.model import (
+from kgroup.groups.history.signatures import LOOP_GAP_MS, is_orderly, rollouts
+from kgroup.groups.timeline.steps import (
     LOOP,
     Cause,
     CrashLoop,
@@ -21,7 +22,6 @@ from kgroup.groups.history.model import (
     SignatureKind,
     StepKind,
 )
-from kgroup.groups.history.signatures import LOOP_GAP_MS, is_orderly, rollouts
 from kgroup.model.group_log import CommitWritten
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration

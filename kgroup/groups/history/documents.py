@@ -7,15 +7,6 @@ from typing import Annotated
 
 import msgspec
 
-from kgroup.groups.history.model import (
-    HistoryStep,
-    HistoryTotals,
-    PresentMember,
-    Reason,
-    Signature,
-    SignatureKind,
-    StepKind,
-)
 from kgroup.groups.history.offset_jumps import (
     CommitAuthor,
     CommitMove,
@@ -23,6 +14,15 @@ from kgroup.groups.history.offset_jumps import (
     JumpedPartition,
     OffsetJump,
     undo_jump,
+)
+from kgroup.groups.timeline.steps import (
+    HistoryStep,
+    HistoryTotals,
+    PresentMember,
+    Reason,
+    Signature,
+    SignatureKind,
+    StepKind,
 )
 from kgroup.model.group_log import RebalanceProtocol
 from kgroup.model.groups import Assignment, assignment_of

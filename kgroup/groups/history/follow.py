@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
-from kgroup.groups.history.model import HistoryStep, StepKind
 from kgroup.groups.history.summary import GroupHistory
+from kgroup.groups.timeline.steps import HistoryStep, StepKind
 from kgroup.model.group_log import RebalanceProtocol
 
 _SETTLED_AFTER_MS = 10_000

@@ -17,9 +17,9 @@ from typing import Annotated
 import msgspec
 
 from kgroup.groups.commit_tags import CatchupCommitTag, is_plan_id
-from kgroup.groups.history.model import HistoryStep, StepKind
-from kgroup.groups.history.track import OwnedCommit
 from kgroup.groups.next_commands import undo_move
+from kgroup.groups.timeline.steps import HistoryStep, StepKind
+from kgroup.groups.timeline.track import OwnedCommit
 from kgroup.model.group_log import CommitWritten, TransactionEnd
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.hint import Hint

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from kgroup.groups.history.evidence import CommitEvidence
-from kgroup.groups.history.model import (
+from kgroup.groups.timeline.commit_evidence import CommitEvidence
+from kgroup.groups.timeline.steps import (
     DEPARTURES,
     LOOP,
     Cause,

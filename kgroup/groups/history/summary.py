@@ -19,7 +19,10 @@ from kgroup.groups.history.documents import (
     signature_document,
     step_document,
 )
-from kgroup.groups.history.model import (
+from kgroup.groups.history.offset_jumps import CommitReport, OffsetJump, commits_of
+from kgroup.groups.history.own_changes import OwnChanges
+from kgroup.groups.history.signatures import find_signatures
+from kgroup.groups.timeline.steps import (
     DEPARTURES,
     Cause,
     CauseCount,
@@ -30,10 +33,7 @@ from kgroup.groups.history.model import (
     Signature,
     StepKind,
 )
-from kgroup.groups.history.offset_jumps import CommitReport, OffsetJump, commits_of
-from kgroup.groups.history.own_changes import OwnChanges
-from kgroup.groups.history.signatures import find_signatures
-from kgroup.groups.history.track import TrackedGroup, track_group
+from kgroup.groups.timeline.track import TrackedGroup, track_group
 from kgroup.model.group_log import CommitWritten, Event, ScannedRange, Unreadable
 from kgroup.model.groups import REBALANCING
 from kgroup.support.instants import rfc3339

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 import msgspec
 
-from kgroup.groups.history.model import CrashLoop
+from kgroup.groups.timeline.steps import CrashLoop
 from kgroup.model.groups import LoggedCommit
 from kgroup.model.topic_partition import TopicPartition
 

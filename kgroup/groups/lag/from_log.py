@@ -9,9 +9,9 @@ from itertools import pairwise
 import msgspec
 
 from kgroup.groups.commit_tags import CatchupCommitTag
-from kgroup.groups.history.model import LOOP, CrashLoop
 from kgroup.groups.lag.evidence import GroupChurn, MemberFacts
 from kgroup.groups.timeline.fold import GroupTimeline
+from kgroup.groups.timeline.steps import LOOP, CrashLoop
 from kgroup.model.group_log import (
     CommitWritten,
     EpochWritten,
@@ -173,7 +173,7 @@ def _crash_loops(
         return ()
     # Imported here: nearly all groups hardly ever rebalance.
     from kgroup.groups.history.crash_loops import crash_loops
-    from kgroup.groups.history.track import track_group
+    from kgroup.groups.timeline.track import track_group
 
     tracked = track_group(events, reach, commits=False)
     written = (event for event in events if isinstance(event, CommitWritten))

@@ -7,9 +7,9 @@ from statistics import median
 
 import msgspec
 
-from kgroup.groups.history.model import HistoryStep, StepKind
 from kgroup.groups.simulation.model import SimulationTiming
 from kgroup.groups.simulation.report import DurationSources
+from kgroup.groups.timeline.steps import HistoryStep, StepKind
 
 _FEWEST = 3
 """The least number of rebalances whose median is used."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kgroup.groups.history.model import CrashLoop
 from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.lag.status import LagStatus
 from kgroup.groups.next_commands import (
@@ -17,6 +16,7 @@ from kgroup.groups.next_commands import (
     undo_move,
 )
 from kgroup.groups.stuck_record import StuckRecord
+from kgroup.groups.timeline.steps import CrashLoop
 from kgroup.groups.verdict.large_gap import LargeGap
 from kgroup.groups.verdict.lines import unsubscribed_in
 from kgroup.model.groups import Group

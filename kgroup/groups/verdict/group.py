@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import msgspec
 
 from kgroup.groups.history.crash_loops import crash_loop_words
-from kgroup.groups.history.model import CrashLoop
 from kgroup.groups.lag.evidence import EvidenceSource, LagEvidence
 from kgroup.groups.lag.hot_partitions import hot_partitions
 from kgroup.groups.lag.measure import measure_lag
@@ -15,6 +14,7 @@ from kgroup.groups.lag.rates import LagTrend
 from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.lag.status import LagStatus
 from kgroup.groups.stuck_record import StuckRecord, stuck_record
+from kgroup.groups.timeline.steps import CrashLoop
 from kgroup.groups.verdict.commands import is_one_record, verdict_commands
 from kgroup.groups.verdict.large_gap import LargeGap, large_gap
 from kgroup.groups.verdict.lines import (

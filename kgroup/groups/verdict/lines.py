@@ -9,7 +9,6 @@ import msgspec
 from msgspec.structs import replace
 
 from kgroup.groups import thresholds
-from kgroup.groups.history.model import CrashLoop
 from kgroup.groups.lag.evidence import (
     BlockingTransaction,
     EvidenceSource,
@@ -22,6 +21,7 @@ from kgroup.groups.lag.evidence import (
 from kgroup.groups.lag.rates import LagTrend, Rates, rate_words, span_words
 from kgroup.groups.lag.report import GroupLag, LagSum, PartitionLag
 from kgroup.groups.lag.status import LagStatus
+from kgroup.groups.timeline.steps import CrashLoop
 from kgroup.groups.verdict.plain import lag_text
 from kgroup.model.groups import Group
 from kgroup.model.topic_partition import TopicPartition

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from kgroup.groups.history.crash_loops import crash_loop_words
 from kgroup.groups.history.follow import HistoryDelta
-from kgroup.groups.history.model import Cause, HistoryStep, Reason, Signature, SignatureKind, StepKind
 from kgroup.groups.history.summary import GroupHistory, last_rebalance_ms
 from kgroup.groups.next_commands import peek_group
+from kgroup.groups.timeline.steps import Cause, HistoryStep, Reason, Signature, SignatureKind, StepKind
 from kgroup.model.blocks import BlankLine, Block, LabelledLine, Records, Screen, Text, Title
 from kgroup.model.group_log import RebalanceProtocol, ScannedRange
 from kgroup.model.groups import RowError

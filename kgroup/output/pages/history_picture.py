@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from kgroup.groups.history.model import Cause, HistoryStep, PresentMember, StepKind
+from kgroup.groups.timeline.steps import Cause, HistoryStep, PresentMember, StepKind
 from kgroup.model.blocks import Block, Cell, Column, Styled, Table, Text
 from kgroup.model.group_log import RebalanceProtocol
 from kgroup.output.pages.text import wrapped

@@ -23,13 +23,13 @@ from kgroup.groups.assignors.model import AssignorTopic, Subscriber
 from kgroup.groups.doctor.diagnose import diagnose_group
 from kgroup.groups.doctor.from_log import from_log as doctors_view
 from kgroup.groups.doctor.snapshot import TopicDetails
-from kgroup.groups.history.model import StepKind
 from kgroup.groups.history.summary import GroupHistory, HistoryQuery, group_history
 from kgroup.groups.lag.from_log import from_log
 from kgroup.groups.simulation.model import GroupChange, RestartStrategy, SimulatedGroup, SimulationTiming
 from kgroup.groups.simulation.run import simulate
 from kgroup.groups.simulation.subject import subject_of
 from kgroup.groups.state_from_log import log_line, state_at
+from kgroup.groups.timeline.steps import StepKind
 from kgroup.groups.undo_plan import as_of_rows
 from kgroup.groups.verdict.group import group_verdict
 from kgroup.model.commit import Commit

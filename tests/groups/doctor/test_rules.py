@@ -13,8 +13,8 @@ from kgroup.groups.doctor.diagnose import diagnose_cluster, diagnose_group
 from kgroup.groups.doctor.finding import Answer, Finding, NotChecked
 from kgroup.groups.doctor.rules import BY_ID, CLUSTER_RULES, GROUP_RULES, ORDER, RULES
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot, RebalanceHistory
-from kgroup.groups.history.model import CrashLoop
 from kgroup.groups.lag.evidence import FirstUnread
+from kgroup.groups.timeline.steps import CrashLoop
 from tests.helpers.cases import doctor_of_cluster, doctor_of_members, doctor_of_offsets
 from tests.helpers.cases.doctor import (
     CLUSTER,

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from kgroup.groups.history.crash_loops import crash_loop_words, crash_loops
-from kgroup.groups.history.model import CrashLoop, SignatureKind
 from kgroup.groups.lag.from_log import from_log
+from kgroup.groups.timeline.steps import CrashLoop, SignatureKind
 from kgroup.model.group_log import RebalanceProtocol, TransactionEnd
 from tests.helpers.cases.history import T0, TOPIC, Log, member, of
 from tests.helpers.cases.lag import group

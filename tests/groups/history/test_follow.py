@@ -6,7 +6,7 @@ from kgroup.groups.history.follow import FollowCursor, HistoryDelta
 from kgroup.groups.history.summary import GroupHistory
 from kgroup.model.group_log import RebalanceProtocol
 from kgroup.output.pages.history import event_lines
-from tests.groups.history.test_consumer import grown
+from tests.groups.timeline.test_consumer import grown
 from tests.helpers.cases.history import Log, member, of
 
 

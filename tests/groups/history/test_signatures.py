@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgroup.groups.history.model import Cause, CauseCount, SignatureKind
+from kgroup.groups.timeline.steps import Cause, CauseCount, SignatureKind
 from kgroup.model.group_log import GenerationMember
 from tests.helpers.cases.history import Log, member
 

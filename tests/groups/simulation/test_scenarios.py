@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from kgroup.groups.assignors.java_order import members_as_coordinated, members_in_hash_order, string_hash
 from kgroup.groups.assignors.model import AssignorTopic, Subscriber
 from kgroup.groups.described_file import parse_described
-from kgroup.groups.history.model import HistoryStep, PresentMember, StepKind
 from kgroup.groups.simulation.durations import KnownDurations, MeasuredRebalances, choose_durations, measured_rebalances
 from kgroup.groups.simulation.model import GroupChange, RestartStrategy, SimulatedGroup, SimulationTiming
 from kgroup.groups.simulation.rebalancing import rebalance
@@ -29,6 +28,7 @@ from kgroup.groups.simulation.scenarios import (
     simulate_scenario,
     work_of_scenario,
 )
+from kgroup.groups.timeline.steps import HistoryStep, PresentMember, StepKind
 from kgroup.model.group_log import RebalanceProtocol
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import UsageError

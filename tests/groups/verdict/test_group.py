@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from kgroup.groups.history.model import CrashLoop, OwnerGone
 from kgroup.groups.lag.evidence import (
     BlockingTransaction,
     EvidenceSource,
@@ -24,6 +23,7 @@ from kgroup.groups.lag.evidence import (
     Retention,
     Sibling,
 )
+from kgroup.groups.timeline.steps import CrashLoop, OwnerGone
 from kgroup.groups.verdict.group import GroupVerdict, group_verdict
 from kgroup.groups.verdict.shape import LagShape
 from kgroup.model.groups import Group, Member

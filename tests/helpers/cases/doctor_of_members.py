@@ -11,9 +11,9 @@ from kgroup.groups.doctor.snapshot import (
     RebalanceHistory,
     TopicDetails,
 )
-from kgroup.groups.history.model import CrashLoop, OwnerGone
 from kgroup.groups.lag.evidence import MemberFacts
 from kgroup.groups.migration.check import MigrationPath, Readiness, ReadinessResult
+from kgroup.groups.timeline.steps import CrashLoop, OwnerGone
 from kgroup.model.topic_partition import TopicPartition
 from tests.helpers.cases.doctor import (
     CRITICAL,

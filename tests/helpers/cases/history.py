@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kgroup.groups.history.model import HistoryStep, Reason
 from kgroup.groups.history.summary import GroupHistory, HistoryQuery, group_history
-from kgroup.groups.history.track import TrackedGroup, track_group
+from kgroup.groups.timeline.steps import HistoryStep, Reason
+from kgroup.groups.timeline.track import TrackedGroup, track_group
 from kgroup.model.group_log import (
     CommitWritten,
     EpochWritten,

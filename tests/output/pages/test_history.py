@@ -15,9 +15,9 @@ from kgroup.output.pages.history import headline, log_lines, next_line, outcome,
 from kgroup.output.pages.history_commits import undo_lines
 from kgroup.output.terminal.draw import draw
 from kgroup.support.cluster_ref import ClusterRef
-from tests.groups.history.test_consumer import grown
 from tests.groups.history.test_crash_loops import begun, beside
 from tests.groups.history.test_signatures import rolling, start
+from tests.groups.timeline.test_consumer import grown
 from tests.helpers.cases.history import T0, Log, member
 
 CLUSTER = ClusterRef("id", "b1:9092", "prod")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kgroup.groups.history.model import StepKind
+from kgroup.groups.timeline.steps import StepKind
 from kgroup.model.group_log import GenerationMember, RebalanceProtocol, TransactionEnd
 from tests.helpers.cases.history import Log, inferred, member, of, why
 

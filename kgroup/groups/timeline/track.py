@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from kgroup.groups.history.classic import GenerationTracker
-from kgroup.groups.history.consumer import BATCH_MS, Epochs
-from kgroup.groups.history.context import HistoryContext, ProtocolSwitch, names_of
-from kgroup.groups.history.evidence import CommitEvidence
-from kgroup.groups.history.model import HistoryStep, PresentMember, StepKind
+from kgroup.groups.timeline.classic import GenerationTracker
+from kgroup.groups.timeline.commit_evidence import CommitEvidence
+from kgroup.groups.timeline.consumer import BATCH_MS, Epochs
+from kgroup.groups.timeline.context import HistoryContext, ProtocolSwitch, names_of
+from kgroup.groups.timeline.steps import HistoryStep, PresentMember, StepKind
 from kgroup.model.group_log import (
     CommitWritten,
     EpochWritten,

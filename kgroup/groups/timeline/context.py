@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from kgroup.groups.history.evidence import CommitEvidence
-from kgroup.groups.history.model import Cause, Reason
+from kgroup.groups.timeline.commit_evidence import CommitEvidence
+from kgroup.groups.timeline.steps import Cause, Reason
 from kgroup.model.group_log import (
     Event,
     GenerationWritten,

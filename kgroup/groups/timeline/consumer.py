@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from kgroup.groups.history.context import HistoryContext, PartitionMoves, ProtocolSwitch, identity, reasons
-from kgroup.groups.history.departures import Absence, Departure, departure
-from kgroup.groups.history.model import Cause, HistoryStep, PresentMember, StepKind
+from kgroup.groups.timeline.context import HistoryContext, PartitionMoves, ProtocolSwitch, identity, reasons
+from kgroup.groups.timeline.departures import Absence, Departure, departure
+from kgroup.groups.timeline.steps import Cause, HistoryStep, PresentMember, StepKind
 from kgroup.model.group_log import (
     EpochWritten,
     MemberAssignment,

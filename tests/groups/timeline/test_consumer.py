@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgroup.groups.history.model import StepKind
+from kgroup.groups.timeline.steps import StepKind
 from kgroup.model.group_log import (
     MemberAssignmentWritten,
     MemberWritten,

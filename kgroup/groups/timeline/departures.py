@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kgroup.groups.history.model import Cause
+from kgroup.groups.timeline.steps import Cause
 
 _POLL_EARLY_MS = 1_000
 _UNSHARP_MS = 500

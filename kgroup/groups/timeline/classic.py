@@ -10,9 +10,9 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-from kgroup.groups.history.context import HistoryContext, ProtocolSwitch, identity, reasons
-from kgroup.groups.history.departures import Absence, Departure, departure
-from kgroup.groups.history.model import Cause, HistoryStep, PresentMember, StepKind
+from kgroup.groups.timeline.context import HistoryContext, ProtocolSwitch, identity, reasons
+from kgroup.groups.timeline.departures import Absence, Departure, departure
+from kgroup.groups.timeline.steps import Cause, HistoryStep, PresentMember, StepKind
 from kgroup.model.group_log import GenerationMember, GenerationWritten, Partitions, RebalanceProtocol
 
 _NOBODY: Mapping[str, str | None] = {}
