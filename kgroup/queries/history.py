@@ -164,7 +164,6 @@ class Histories:
         return self._reach[group].stopped
 
     def histories(self) -> tuple[GroupHistory, ...]:
-        """The histories of all groups that were read, in the requested order."""
         return tuple(self._history(group) for group in self._states if group in self._events)
 
     def _since_ms(self, now_ms: int) -> int:

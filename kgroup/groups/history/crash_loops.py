@@ -11,6 +11,7 @@ from itertools import pairwise
 from types import MappingProxyType
 
 from kgroup.groups.history.signatures import LOOP_GAP_MS, is_orderly, rollouts
+from kgroup.groups.timeline.departures import POLL_EARLY_MS
 from kgroup.groups.timeline.steps import (
     LOOP,
     Cause,
@@ -26,8 +27,6 @@ from kgroup.model.group_log import CommitWritten
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration
 from kgroup.support.units import plural
-
-_POLL_EARLY_MS = 1_000
 
 
 def crash_loops(
@@ -107,7 +106,7 @@ def _was_slow(present: PresentMember, step: HistoryStep, came_ms: int) -> bool:
     if Cause.POLL_EXCEEDED in causes:
         return True
     lived_ms = step.at_ms - came_ms
-    return Cause.GONE in causes and present.poll_ms is not None and lived_ms >= present.poll_ms - _POLL_EARLY_MS
+    return Cause.GONE in causes and present.poll_ms is not None and lived_ms >= present.poll_ms - POLL_EARLY_MS
 
 
 def _recent(owners: Sequence[OwnerGone], now_ms: int) -> list[OwnerGone]:

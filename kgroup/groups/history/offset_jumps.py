@@ -222,7 +222,6 @@ class _Context:
 
 
 def _unusual_commits(commits: Sequence[OwnedCommit], context: _Context) -> Iterator[_UnusualCommit]:
-    """The commits of one partition that are not ordinary progress."""
     limit = _fastest(commits)
     before: CommitWritten | None = None
     for one in commits:

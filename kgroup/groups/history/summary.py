@@ -61,8 +61,6 @@ class HistoryQuery(msgspec.Struct, frozen=True):
 
 
 class GroupHistory(msgspec.Struct, frozen=True):
-    """A group over a span of time."""
-
     group: str
     span: HistoryQuery
     reach: ScannedRange

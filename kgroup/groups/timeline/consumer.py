@@ -76,7 +76,6 @@ class Epochs:
         return self._owners.get(tp)
 
     def note_switch(self, carried: ProtocolSwitch) -> None:
-        """Note that the group switched from the classic protocol just now."""
         self._carried = carried
 
     def reset(self) -> HistoryStep | None:
@@ -89,7 +88,6 @@ class Epochs:
         return step
 
     def member(self, record: MemberWritten) -> None:
-        """A member joined, changed or went."""
         self._note_time(record.at_ms)
         member_id, details, changes = record.member_id, record.details, self._changes
         self._freeze()
@@ -130,12 +128,10 @@ class Epochs:
         )
 
     def pattern(self, record: PatternResolved) -> None:
-        """A subscription pattern matches other topics than before."""
         self._note_time(record.at_ms)
         self._changes.pattern = record.topics is not None
 
     def target(self, record: TargetWritten) -> None:
-        """A member's target assignment; ``partitions`` None removes it."""
         if record.partitions is None:
             self._freeze()
             if (before := self._targets.pop(record.member_id, None)) is not None:
@@ -144,7 +140,6 @@ class Epochs:
             self._targets[record.member_id] = record.partitions
 
     def target_epoch(self, record: TargetEpochWritten) -> None:
-        """The target of the epoch is complete."""
         if self._open is not None and record.epoch is not None and record.epoch >= self._open.record.epoch:
             assigned = {identity(m, d.instance_id): self._target(m) for m, d in self._members.items()}
             self._open.moves = self._context.ownership.assign(assigned) if assigned else None
@@ -152,7 +147,6 @@ class Epochs:
             self._settle(record.at_ms)
 
     def holding(self, record: MemberAssignmentWritten) -> None:
-        """A member's current assignment; ``holding`` None removes it."""
         member_id, holding = record.member_id, record.holding
         if holding is None:
             self._freeze()

@@ -12,7 +12,9 @@ import msgspec
 
 from kgroup.groups.timeline.steps import Cause
 
-_POLL_EARLY_MS = 1_000
+POLL_EARLY_MS = 1_000
+"""How much less than its poll interval a member that exceeded it may have been silent."""
+
 _UNSHARP_MS = 500
 """A session starts when the broker handles a request, which was up to 70 ms before the record was written (seen)."""
 
@@ -48,7 +50,7 @@ def departure(absence: Absence) -> Departure:
     """How the member went. With a session of 10 s and the last commit 4 s before it was gone, it left."""
     silent, session, poll = absence.silent_ms, absence.session_ms, absence.poll_ms
     at_poll = absence.rhythm_ms is not None and (
-        _as_long_as(silent, poll, _POLL_EARLY_MS, absence)
+        _as_long_as(silent, poll, POLL_EARLY_MS, absence)
         or _as_long_as(silent, absence.mute_ms, absence.early_ms, absence)
     )
     unsharp_ms = 0 if session is None else min(_UNSHARP_MS, session // 4)
@@ -58,7 +60,7 @@ def departure(absence: Absence) -> Departure:
     if session is not None and absence.proven_ms is not None and absence.proven_ms < session - unsharp_ms:
         if at_poll and not at_session:
             return Departure(Cause.POLL_EXCEEDED, inferred=True)
-        if poll is None or silent is None or silent < poll - _POLL_EARLY_MS:
+        if poll is None or silent is None or silent < poll - POLL_EARLY_MS:
             return Departure(Cause.LEAVE, inferred=False)
         return Departure(Cause.GONE, inferred=False)
     if at_session != at_poll:

@@ -110,7 +110,6 @@ class _Follower:
                 self._epochs.holding(event)
 
     def end(self) -> None:
-        """Close what is open: there are no more events."""
         self._deleted()
         self._add(self._epochs.flush(None))
         self._add(self._epochs.close(None))

@@ -62,7 +62,6 @@ def outcome(
     verbose: bool = False,
     limit: int | None = None,
 ) -> Outcome:
-    """Histories as the command's outcome."""
     return Outcome(
         data=tuple(histories),
         screen=lambda: screen(histories, verbose=verbose, limit=limit),
