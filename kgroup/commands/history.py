@@ -112,7 +112,7 @@ class HistoryView:
     commits: Annotated[
         bool,
         typer.Option(
-            "--commits", rich_help_panel=WHAT, help="Show the jumps and resets of committed offsets, and their clients."
+            "--commits", rich_help_panel=WHAT, help="Show the jumps and resets of committed offsets, old and new."
         ),
     ] = False
     follow: Annotated[
