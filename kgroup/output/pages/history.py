@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from msgspec.structs import replace
+
 from kgroup.groups.history.crash_loops import crash_loop_words
 from kgroup.groups.history.follow import HistoryDelta
 from kgroup.groups.history.summary import GroupHistory, last_rebalance_ms
@@ -74,13 +76,7 @@ def outcome(
 def quiet_outcome(histories: Sequence[GroupHistory], cluster: ClusterRef, errors: tuple[RowError, ...]) -> Outcome:
     """Groups without a rebalance in one line; in another, groups for which the log does not reach back far enough."""
     lines = tuple(line for sentence in _quiet_lines(histories) for line in wrapped(sentence))
-    return Outcome(
-        data=tuple(histories),
-        screen=lambda: Screen((Text(lines),) if lines else ()),
-        records=lambda: records(histories),
-        cluster=cluster,
-        errors=errors,
-    )
+    return replace(outcome(histories, cluster, errors), screen=lambda: Screen((Text(lines),) if lines else ()))
 
 
 def _since(history: GroupHistory) -> str:
@@ -102,13 +98,8 @@ def _quiet_lines(histories: Sequence[GroupHistory]) -> Iterator[str]:
 
 def follow_outcome(delta: HistoryDelta, cluster: ClusterRef) -> Outcome:
     """What ``--follow`` reports at one moment: one line per event."""
-    return Outcome(
-        data=(delta.history,),
-        screen=lambda: Screen((Text(tuple(event_lines(delta))),)),
-        records=lambda: records([delta.history]),
-        cluster=cluster,
-        going_on=True,
-    )
+    lines = tuple(event_lines(delta))
+    return replace(outcome([delta.history], cluster), screen=lambda: Screen((Text(lines),)), going_on=True)
 
 
 def event_lines(delta: HistoryDelta) -> Iterator[str]:
