@@ -17,7 +17,7 @@ from kgroup.model.json_lines import RecordDocument, ValueFormat, json_line, reco
 from kgroup.model.records import ConsumerRecord
 from kgroup.model.topic_partition import PartitionValue, TopicPartition
 from kgroup.support.errors import ExitCode, UsageError
-from kgroup.support.json_types import Count, Offset
+from kgroup.support.json_types import Count, ExplainedEnum, Offset
 
 MOST_PARTITIONS = 20
 """Without ``--topic`` so many partitions of a group are read at most."""
@@ -111,11 +111,11 @@ class ReadableLog(msgspec.Struct, frozen=True):
         return self.last_stable if self.isolation is Isolation.READ_COMMITTED else self.end
 
 
-class ReadLimit(StrEnum):
+class ReadLimit(ExplainedEnum):
     """Why a read ended before it had the requested records."""
 
-    TIME = "time"
-    SIZE = "size"
+    TIME = "time", "the time was up"
+    SIZE = "size", "enough was read"
 
 
 class ReadWindow(msgspec.Struct, frozen=True):

@@ -13,6 +13,7 @@ from typing import TypeAlias
 import msgspec
 
 from kgroup.model.topic_partition import PartitionValue, TopicPartition
+from kgroup.support.json_types import ExplainedEnum
 
 Partitions: TypeAlias = frozenset[TopicPartition]
 
@@ -20,11 +21,11 @@ LOG_INCOMPLETE = "log-incomplete"
 """Error code: the answer may be in a part of the log that was not read."""
 
 
-class RebalanceProtocol(StrEnum):
+class RebalanceProtocol(ExplainedEnum):
     """The rebalance protocol of a group."""
 
-    CLASSIC = "classic"
-    CONSUMER = "consumer"
+    CLASSIC = "classic", "the classic protocol"
+    CONSUMER = "consumer", "the consumer protocol (KIP-848)"
 
 
 class TransactionEnd(StrEnum):

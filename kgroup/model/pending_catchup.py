@@ -14,8 +14,10 @@ class PendingCatchup(msgspec.Struct, frozen=True):
     """A plan of the ledger, or a release that only the group's commits show."""
 
     plan_id: Annotated[str, "The plan."]
-    state: Annotated[str, "pending state", "The state of the plan in the ledger."]
-    phase: Annotated[str, "pending phase", "The state as tables show it."]
+    state: Annotated[
+        str | None, "plan state or null", "The state of the plan in the ledger; null if the ledger does not have it."
+    ]
+    phase: Annotated[str, "plan phase", "The state as tables show it."]
     pending_offset_count: Annotated[Count | None, "Offsets that are not delivered yet; null if unknown."]
     retention_deadline_at: Annotated[
         Instant | None, "When retention may delete the first of them; null for never and unknown."

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import Annotated
 
 import msgspec
 
-from kgroup.support.json_types import Count
+from kgroup.support.json_types import Count, ExplainedEnum
 
 
-class ProcessState(StrEnum):
-    RUNNING = "running"
-    STARTING = "starting"
-    """The process runs and does not answer (yet)."""
-    DIED = "died"
-    """Started, and gone without ``down``: killed or crashed."""
-    STOPPED = "stopped"
-    DEGRADED = "degraded"
-    """Some processes run, others do not."""
-    ABSENT = "absent"
-    """There is no sandbox in this directory."""
+class ProcessState(ExplainedEnum):
+    RUNNING = "running", "it runs and answers"
+    STARTING = "starting", "it runs and does not answer yet"
+    DIED = "died", "it was started and is gone"
+    STOPPED = "stopped", "it was stopped"
+    DEGRADED = "degraded", "some processes run and others do not"
+    ABSENT = "absent", "there is no sandbox"
 
 
 class BrokerStatus(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from kgroup.queries.data_files import read_tables
-from kgroup.queries.json_shapes import Field, shapes_in
+from kgroup.queries.json_shapes import Field, Shapes, values_of
 from kgroup.support.errors import KgroupError
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -168,15 +168,11 @@ def _key(name: str) -> str:
 
 
 def _table(tables: Mapping[str, Any]) -> FieldTable:
-    shapes: dict[str, tuple[Field, ...]] = {}
+    shapes = Shapes()
 
     def named(place: str) -> str:
         """A name, or that of the Struct at this place."""
-        if ":" not in place:
-            return place
-        name, of_structs = shapes_in(place)
-        shapes.update(of_structs)
-        return name
+        return shapes.add(place) if ":" in place else place
 
     kinds = {
         name: Kind(name, row["verb"], row["meaning"], tuple(map(named, row["data"])))
@@ -186,8 +182,10 @@ def _table(tables: Mapping[str, Any]) -> FieldTable:
         if isinstance(rows, str):
             named(rows)
         else:
-            shapes[name] = tuple(_fields(rows))
-    return FieldTable(kinds, shapes, tables["enumerations"]).in_order_of_use()
+            shapes.fields[name] = tuple(_fields(rows))
+    for name, values in tables["enumerations"].items():
+        shapes.enumerations[name] = values_of(values) if isinstance(values, str) else values
+    return FieldTable(kinds, shapes.fields, shapes.enumerations).in_order_of_use()
 
 
 def _fields(rows: Mapping[str, str]) -> Iterator[Field]:

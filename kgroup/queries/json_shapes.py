@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from enum import Enum
 from importlib import import_module
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
@@ -27,28 +28,44 @@ class Field(msgspec.Struct, frozen=True):
     optional: bool = False
 
 
-def shapes_in(place: str) -> tuple[str, dict[str, tuple[Field, ...]]]:
-    """The name of the Struct at ``module:Class``, and the fields of it and of the Structs within it.
+class Shapes(msgspec.Struct):
+    """The fields of each Struct, and the values of each enumeration with their meanings, by name."""
 
-    Raises KgroupError if a field has no meaning.
-    """
+    fields: dict[str, tuple[Field, ...]] = msgspec.field(default_factory=dict)
+    enumerations: dict[str, Mapping[str, str]] = msgspec.field(default_factory=dict)
+
+    def add(self, place: str) -> str:
+        """Add the Struct at ``module:Class`` and all within it, and return its name.
+
+        Raises KgroupError if a field has no meaning.
+        """
+        return _type(_class_at(place), self)
+
+
+def values_of(place: str) -> dict[str, str]:
+    """The values and meanings of the enumeration at ``module:Class``."""
+    return _values(_class_at(place))
+
+
+def _class_at(place: str) -> Any:
     module, _, name = place.partition(":")
-    struct = getattr(import_module(module), name)
-    shapes: dict[str, tuple[Field, ...]] = {}
-    _add(struct, shapes)
-    return _words(struct), shapes
+    return getattr(import_module(module), name)
 
 
-def _add(struct: type[msgspec.Struct], shapes: dict[str, tuple[Field, ...]]) -> None:
-    shapes[_words(struct)] = ()  # its place comes before that of inner ones, and one may have itself within
+def _values(class_: Any) -> dict[str, str]:
+    return {getattr(each, "code", each.value): each.meaning for each in class_ if each.meaning}
+
+
+def _add(struct: type[msgspec.Struct], shapes: Shapes) -> None:
+    shapes.fields[_words(struct)] = ()  # its place comes before that of inner ones, and one may have itself within
     hints = get_type_hints(struct, include_extras=True)
-    shapes[_words(struct)] = tuple(
+    shapes.fields[_words(struct)] = tuple(
         _field(f"{struct.__name__}.{name}", in_json, hints[name], shapes)
         for name, in_json in zip(struct.__struct_fields__, struct.__struct_encode_fields__, strict=True)
     )
 
 
-def _field(place: str, name: str, hint: Any, shapes: dict[str, tuple[Field, ...]]) -> Field:
+def _field(place: str, name: str, hint: Any, shapes: Shapes) -> Field:
     inner, *texts = get_args(hint) if get_origin(hint) is Annotated else (hint,)
     *named, meaning = (text for text in texts if isinstance(text, str)) if texts else ("",)
     if not meaning:
@@ -56,8 +73,8 @@ def _field(place: str, name: str, hint: Any, shapes: dict[str, tuple[Field, ...]
     return Field(name, named[0] if named else _type(inner, shapes), meaning, msgspec.UnsetType in get_args(inner))
 
 
-def _type(hint: Any, shapes: dict[str, tuple[Field, ...]], *, within: bool = False) -> str:
-    """The words for a type; what is a Struct is added to the shapes."""
+def _type(hint: Any, shapes: Shapes, *, within: bool = False) -> str:
+    """The words for a type; a Struct or an enumeration is added to the shapes."""
     origin, inner = get_origin(hint), get_args(hint)
     if hint in _TYPES:
         return _TYPES[hint]
@@ -70,7 +87,9 @@ def _type(hint: Any, shapes: dict[str, tuple[Field, ...]], *, within: bool = Fal
         return f"map of {_type(inner[1], shapes, within=True)}"
     if origin is not None:
         return f"list of {_type(inner[0], shapes, within=True)}"
-    if issubclass(hint, msgspec.Struct) and _words(hint) not in shapes:
+    if issubclass(hint, Enum):
+        shapes.enumerations[_words(hint)] = _values(hint)
+    elif _words(hint) not in shapes.fields:
         _add(hint, shapes)
     return _words(hint)
 

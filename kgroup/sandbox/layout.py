@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ import msgspec
 from kgroup.sandbox.ports import HOST
 from kgroup.support.atomic_file import replace_file
 from kgroup.support.errors import SandboxError
+from kgroup.support.json_types import ExplainedEnum
 
 CLIENTS = "PLAINTEXT"
 """The listener for clients, for brokers among each other, and for our readiness check."""
@@ -50,12 +50,12 @@ OWN_DEFAULTS: Mapping[str, str] = {
 """Settings that differ from Kafka's defaults, in addition to those that a single machine needs."""
 
 
-class Role(StrEnum):
+class Role(ExplainedEnum):
     """The role of a process, as in Kafka's process.roles."""
 
-    COMBINED = "broker,controller"
-    BROKER = "broker"
-    CONTROLLER = "controller"
+    COMBINED = "broker,controller", "both"
+    BROKER = "broker", "a broker"
+    CONTROLLER = "controller", "a controller"
 
     @property
     def serves_clients(self) -> bool:

@@ -5,7 +5,8 @@ The last text is the field's meaning. Another text names its type: one of these,
 
 from __future__ import annotations
 
-from typing import Annotated
+from enum import StrEnum
+from typing import Annotated, Self
 
 Count = Annotated[int, "count"]
 Offset = Annotated[int, "offset"]
@@ -14,3 +15,16 @@ Ms = Annotated[int, "ms"]
 PerSecond = Annotated[float, "per second"]
 Instant = Annotated[str, "instant"]
 EpochMs = Annotated[int, "epoch ms"]
+
+
+class ExplainedEnum(StrEnum):
+    """Values with their meanings: ``OK = "ok", "it keeps up"``. A value without a meaning is not in JSON."""
+
+    meaning: str
+    _value_: str
+
+    def __new__(cls, value: str, meaning: str = "") -> Self:
+        self = str.__new__(cls, value)
+        self._value_ = value
+        self.meaning = meaning
+        return self

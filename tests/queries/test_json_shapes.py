@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import Annotated, Any
 
 import msgspec
 import pytest
 
-from kgroup.queries.json_shapes import Field, shapes_in
+from kgroup.queries.json_shapes import Field, Shapes
 from kgroup.support.errors import KgroupError
-from kgroup.support.json_types import Count, Instant
+from kgroup.support.json_types import Count, ExplainedEnum, Instant
 
 
-class LagStatus(StrEnum):
+class LagStatus(ExplainedEnum):
     """An enumeration."""
 
-    OK = "ok"
+    OK = "ok", "it keeps up"
+    UNKNOWN = "unknown"
 
 
 class InnerShape(msgspec.Struct):
@@ -47,9 +47,11 @@ class WithoutMeaning(msgspec.Struct):
 
 
 def test_a_shape_is_read_from_a_struct_and_those_within_it() -> None:
-    name, shapes = shapes_in(f"{__name__}:OuterShape")
+    found = Shapes()
+    name, shapes = found.add(f"{__name__}:OuterShape"), found.fields
 
     assert (name, list(shapes)) == ("outer shape", ["outer shape", "inner shape"])
+    assert found.enumerations == {"lag status": {"ok": "it keeps up"}}
     assert shapes["inner shape"] == (Field("outer", "outer shape or null", "The outer one."),)
     assert [(field.name, field.type) for field in shapes["outer shape"]] == [
         ("text", "text"),
@@ -67,4 +69,4 @@ def test_a_shape_is_read_from_a_struct_and_those_within_it() -> None:
 
 def test_a_field_without_a_meaning_is_an_error() -> None:
     with pytest.raises(KgroupError, match=r"WithoutMeaning\.lag has no meaning"):
-        shapes_in(f"{__name__}:WithoutMeaning")
+        Shapes().add(f"{__name__}:WithoutMeaning")

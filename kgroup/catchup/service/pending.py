@@ -169,8 +169,8 @@ def warn_of_plans(reporter: Reporter, settings: Settings, cluster: Cluster, plan
         for state in ledger.open[name]:
             plan_id, offsets = state.snapshot.plan.id, plural(state.pending, "offset")
             reporter.warn(
-                f"{name} has the open catch-up {plan_id} ({state.word}) with {offsets} pending, which are delivered in "
-                f"addition to this change; see  {Hint('{}', ('catchup', 'show', plan_id))}"
+                f"{name} has the open catch-up {plan_id} ({state.phase}) with {offsets} pending, which are delivered "
+                f"in addition to this change; see  {Hint('{}', ('catchup', 'show', plan_id))}"
             )
     for group in plan.groups:
         if group.name in names and has_catchup_tag(group):

@@ -22,7 +22,7 @@ from kgroup.groups.catchup import decisions
 from kgroup.groups.catchup.decisions import GROUP_CONTINUED
 from kgroup.groups.catchup.delivered import unfinished
 from kgroup.groups.catchup.gap import HANGING_TRANSACTION
-from kgroup.groups.catchup.model import LOG_END, Delivery, PlanSnapshot, PlanState
+from kgroup.groups.catchup.model import Delivery, PlanSnapshot, PlanState, ReleasePoint
 from kgroup.groups.catchup.plan_state import VerifiedPlan
 from kgroup.groups.catchup.results import PlanStatus, ReleasedPlan, ReplayedPlan, StartPlan
 from kgroup.groups.catchup.steps import AlreadyDone, Close, Decision, Refuse
@@ -329,7 +329,7 @@ def show_may_start(reporter: Reporter, snapshot: PlanSnapshot, planned: StartPla
     if plan.group is None:
         return
     begins = f"It starts at the log end of {utc_now():%H:%M:%SZ}. [committed, log end) is in {plan.id}."
-    if plan.release_point != LOG_END:
+    if plan.release_point is not ReleasePoint.LOG_END:
         begins = f"It starts at --until, NOT at the log end. [committed, --until) is in {plan.id}."
     reporter.box((f"{plan.group} MAY START NOW", begins, *(() if planned is None else _exceptions(planned))))
     reporter.note(f"closing this terminal stops the replay and loses nothing; to continue: {commands(snapshot).resume}")
@@ -360,5 +360,5 @@ def _released_text(snapshot: PlanSnapshot) -> str:
     plan = snapshot.plan
     if plan.group is None:
         return f"{plan.id}  no group is moved; {plural(len(plan.ranges), 'range')} can be replayed"
-    count, where = len(plan.ranges), "the log end" if plan.release_point == LOG_END else "--until"
+    count, where = len(plan.ranges), "the log end" if plan.release_point is ReleasePoint.LOG_END else "--until"
     return f"{plan.group} at {where}, {count} of {plural(count, 'partition')} read back: it may start now"

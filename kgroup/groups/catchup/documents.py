@@ -10,7 +10,15 @@ from msgspec.structs import asdict, replace
 
 from kgroup.groups.catchup.delivered import next_deadline_ms
 from kgroup.groups.catchup.gap import NotMoved, total
-from kgroup.groups.catchup.model import ExplainedRange, GapRange, Order, PlanState, RangeVerification
+from kgroup.groups.catchup.model import (
+    ExplainedRange,
+    GapRange,
+    Order,
+    PlanPhase,
+    PlanState,
+    RangeVerification,
+    ReleasePoint,
+)
 from kgroup.groups.catchup.plan_state import VerifiedPlan
 from kgroup.groups.catchup.release_evidence import OffsetRewind
 from kgroup.groups.catchup.results import Cancellation, MovedOffset, StartPlan
@@ -68,15 +76,13 @@ class CatchupPlanDocument(msgspec.Struct, frozen=True, kw_only=True):
     group: Annotated[str | None, "The group; null with --range, which moves no group."]
     state: Annotated[PlanState | None, "The state in the ledger; null if the plan is not written to it."] = None
     phase: Annotated[
-        str | None,
-        "plan phase or null",
-        "The state as tables show it; null if the plan is not written to the ledger.",
+        PlanPhase | None, "The state as tables show it; null if the plan is not written to the ledger."
     ] = None
     created_at: Annotated[Instant | None, "When the plan was made."] = None
     created_at_ms: Annotated[EpochMs | None, "When the plan was made."] = None
     created_by: Annotated[str | None, "USER@HOST who made it."] = None
     comment: Annotated[str | None, "The text of --reason."] = None
-    release_point: Annotated[str, "release point", "Where the group starts."]
+    release_point: Annotated[ReleasePoint, "Where the group starts."]
     sink: Annotated[str | None, "The kind of sink; null if no sink is chosen."] = None
     destination: Annotated[str | None, "The sink, its target and its filter; null if no sink is chosen."]
     order: Annotated[Order | None, "What delivery keeps in order."] = None
@@ -149,7 +155,7 @@ def catchup_plan(state: VerifiedPlan, planned: StartPlan | None = None) -> Catch
         plan_id=plan.id,
         group=plan.group,
         state=ledgered.state.state,
-        phase=state.word,
+        phase=state.phase,
         created_at=rfc3339(plan.created_ms or None),
         created_at_ms=plan.created_ms or None,
         created_by=plan.who,
@@ -199,15 +205,17 @@ def pending_catchups(
             PendingCatchup(
                 state.snapshot.plan.id,
                 state.snapshot.state.state.value,
-                state.word,
+                state.phase,
                 state.pending,
                 rfc3339(deadline),
                 deadline,
                 state.verification.undelivered if state.pending else (),
             )
         )
-    missing = "not-in-ledger"
-    rows += [PendingCatchup(row.plan_id, missing, missing, row.offsets, None, None, row.ranges) for row in unrecorded]
+    rows += [
+        PendingCatchup(row.plan_id, None, PlanPhase.NOT_IN_LEDGER, row.offsets, None, None, row.ranges)
+        for row in unrecorded
+    ]
     return tuple(rows)
 
 

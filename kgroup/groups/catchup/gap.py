@@ -12,7 +12,7 @@ from typing import Annotated
 import msgspec
 
 from kgroup.groups.catchup.gap_request import GapRequest, Missing
-from kgroup.groups.catchup.model import LOG_END, UNTIL, ExplainedRange, GapRange
+from kgroup.groups.catchup.model import ExplainedRange, GapRange, ReleasePoint
 from kgroup.groups.lag.evidence import Retention
 from kgroup.groups.lag.rates import UnreadPart, first_deletion
 from kgroup.groups.reset_targets import NO_COMMIT, TopicChoice
@@ -128,7 +128,7 @@ class Gap(msgspec.Struct, frozen=True):
     abandoned: tuple[ExplainedRange, ...]
     already_deleted: tuple[ExplainedRange, ...]
     not_moved: tuple[NotMoved, ...]
-    release_point: str = LOG_END
+    release_point: ReleasePoint = ReleasePoint.LOG_END
 
     @property
     def offsets(self) -> int:
@@ -204,7 +204,7 @@ def plan_gap(
     if request.ranges or group is None:
         for wanted in request.ranges:
             rows.named(wanted, logs.get(wanted.tp), now_ms)
-        return rows.gap(None, None, LOG_END)
+        return rows.gap(None, None, ReleasePoint.LOG_END)
     commits = {p.tp: p.commit for p in group.partitions}
     unread = {p.tp: p.error for p in group.partitions if p.error is not None}
     for tp in rows.select(request.topics, commits.keys() | logs.keys()):
@@ -214,7 +214,8 @@ def plan_gap(
             rows.stays(tp, "unread", why, error=True)
         else:
             rows.partition(tp, commits.get(tp), log, request, work, now_ms)
-    return rows.gap(group.name, group.type, LOG_END if request.until_ms is None else UNTIL)
+    release_point = ReleasePoint.LOG_END if request.until_ms is None else ReleasePoint.UNTIL
+    return rows.gap(group.name, group.type, release_point)
 
 
 class _Rows:
@@ -226,7 +227,7 @@ class _Rows:
         self._already_deleted: list[ExplainedRange] = []
         self._stay: list[NotMoved] = []
 
-    def gap(self, group: str | None, group_type: str | None, release_point: str) -> Gap:
+    def gap(self, group: str | None, group_type: str | None, release_point: ReleasePoint) -> Gap:
         return Gap(
             group,
             group_type,

@@ -7,7 +7,6 @@ half-open, times are in ms since 1970, and an unknown value is None, never -1.
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 from msgspec import Struct, field
@@ -17,24 +16,28 @@ from kgroup.model.commit import Commit
 from kgroup.model.numbers import Int64, NonNegativeInt64
 from kgroup.model.records import AscendingOffsets, LostOffsets, OffsetRange
 from kgroup.support.errors import KgroupError
+from kgroup.support.json_types import ExplainedEnum
 
 LATEST = "latest-per-key"
 """The option of a Delivery of which only the newest record of each key is delivered; its value is ``true``."""
 
-LOG_END = "log-end"
-UNTIL = "until"
-"""Where a group is released: at the log end, or at the time of ``--until``."""
+
+class ReleasePoint(ExplainedEnum):
+    """Where a group is released."""
+
+    LOG_END = "log-end", "the log end offset"
+    UNTIL = "until", "the offset of --until"
 
 
-class PlanState(StrEnum):
+class PlanState(ExplainedEnum):
     """The state of a plan. PLANNED to CANCELLING are open; open plans of a group never overlap."""
 
-    PLANNED = "planned"
-    RELEASING = "releasing"
-    RELEASED = "released"
-    CANCELLING = "cancelling"
-    DONE = "done"
-    CANCELLED = "cancelled"
+    PLANNED = "planned", "nothing is moved yet"
+    RELEASING = "releasing", "the group's offsets are being moved"
+    RELEASED = "released", "the group may start; the gap is not delivered in full"
+    CANCELLING = "cancelling", "the group's offsets are being moved back"
+    DONE = "done", "it is finished"
+    CANCELLED = "cancelled", "it is cancelled"
 
     @property
     def is_open(self) -> bool:
@@ -47,12 +50,30 @@ class PlanState(StrEnum):
         return self not in (PlanState.PLANNED, PlanState.CANCELLED)
 
 
-class Order(StrEnum):
-    """What delivery keeps in order: each partition, each key of a partition, or nothing."""
+class PlanPhase(ExplainedEnum):
+    """The state of a plan as tables show it, with what its runner does."""
 
-    PARTITION = "partition"
-    KEY = "key"
-    NONE = "none"
+    PLANNED = PlanState.PLANNED.value, PlanState.PLANNED.meaning
+    RELEASING = PlanState.RELEASING.value, PlanState.RELEASING.meaning
+    PENDING = "pending", "the group may start; no sink is chosen"
+    REPLAYING = "replaying", "a run delivers the gap"
+    STOPPED = "stopped", "the group may start; no run delivers the gap"
+    DAMAGED = "damaged", "a record of the plan cannot be read, so it cannot be continued"
+    CANCELLING = PlanState.CANCELLING.value, PlanState.CANCELLING.meaning
+    DONE = PlanState.DONE.value, PlanState.DONE.meaning
+    CANCELLED = PlanState.CANCELLED.value, PlanState.CANCELLED.meaning
+    NOT_IN_LEDGER = (
+        "not-in-ledger",
+        "the group's offsets have the mark of a plan that the ledger does not have, or cannot show",
+    )
+
+
+class Order(ExplainedEnum):
+    """What delivery keeps in order."""
+
+    PARTITION = "partition", "of each partition"
+    KEY = "key", "of each key"
+    NONE = "none", "nothing"
 
 
 class GapRange(AscendingOffsets, OffsetRange, frozen=True):
@@ -98,7 +119,7 @@ class PlanWithoutChunks(Struct, frozen=True):
     """A plan without its chunks, which may be thousands.
 
     ``group`` is None if ranges were named (``--range``) and no group is moved; ``group_type`` is classic or consumer
-    otherwise. ``command`` has no secrets. ``release_point`` is LOG_END or UNTIL.
+    otherwise. ``command`` has no secrets.
     """
 
     id: str
@@ -111,7 +132,7 @@ class PlanWithoutChunks(Struct, frozen=True):
     command: tuple[str, ...]
     ranges: tuple[GapRange, ...]
     abandoned: tuple[ExplainedRange, ...] = ()
-    release_point: str = LOG_END
+    release_point: ReleasePoint = ReleasePoint.LOG_END
 
 
 class CatchupPlan(PlanWithoutChunks, frozen=True, kw_only=True):

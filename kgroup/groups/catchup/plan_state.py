@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kgroup.groups.catchup.delivered import next_deadline_ms
-from kgroup.groups.catchup.model import LATEST, PlanSnapshot, PlanState
+from kgroup.groups.catchup.model import LATEST, PlanPhase, PlanSnapshot, PlanState
 from kgroup.groups.catchup.verification import Verification
 from kgroup.support.durations import format_duration
 from kgroup.support.instants import short_time
@@ -103,17 +103,17 @@ class VerifiedPlan(msgspec.Struct, frozen=True):
         return f"epoch {epoch.number}{by}, {seen}"
 
     @property
-    def word(self) -> str:
+    def phase(self) -> PlanPhase:
         """The state as one word: a released plan is pending (no sink is set yet), replaying or stopped."""
         state = self.snapshot.state.state
         if self.snapshot.is_damaged:
-            return "damaged"
+            return PlanPhase.DAMAGED
         if state is not PlanState.RELEASED:
-            return state.value
+            return PlanPhase(state.value)
         if self.snapshot.delivery is None:
-            return "pending"
+            return PlanPhase.PENDING
         seen_s = self.silent_s
-        return "replaying" if seen_s is not None and seen_s * 1000 < _SEEN_LATELY_MS else "stopped"
+        return PlanPhase.REPLAYING if seen_s is not None and seen_s * 1000 < _SEEN_LATELY_MS else PlanPhase.STOPPED
 
     @property
     def name(self) -> str:
@@ -179,5 +179,5 @@ def pending_lines(states: Sequence[VerifiedPlan]) -> list[str]:
         # Otherwise it is unknown whether the group was released, or processes the gap itself.
         known = state.snapshot.state.state is PlanState.RELEASED and state.snapshot.damage is None
         maybe = "" if known else "maybe "
-        lines.append(f"{maybe}{human_count(state.pending)} in {state.snapshot.plan.id} ({state.word}){until}")
+        lines.append(f"{maybe}{human_count(state.pending)} in {state.snapshot.plan.id} ({state.phase}){until}")
     return lines

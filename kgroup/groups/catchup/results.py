@@ -7,7 +7,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from kgroup.groups.catchup.gap import Gap, GapInput, NotMoved
-from kgroup.groups.catchup.model import Chunk
+from kgroup.groups.catchup.model import Chunk, PlanPhase
 from kgroup.groups.catchup.offset_moves import offset_of
 from kgroup.groups.catchup.plan_state import PlanCommands, VerifiedPlan
 from kgroup.groups.catchup.replay_rate import ReplayRate
@@ -122,7 +122,7 @@ class PlanStatus(msgspec.Struct, frozen=True):
     @property
     def is_replaying(self) -> bool:
         """Whether a runner works on the plan: there is more to follow."""
-        return self.state.word == "replaying"
+        return self.state.phase is PlanPhase.REPLAYING
 
 
 class PrunedPlans(msgspec.Struct, frozen=True):

@@ -4,30 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from enum import StrEnum
 from typing import Annotated
 
 import msgspec
 
 from kgroup.groups.catchup.gap import Gap, LastActivity, PartitionLog
-from kgroup.groups.catchup.model import UNTIL, GapRange
+from kgroup.groups.catchup.model import GapRange, ReleasePoint
 from kgroup.model.kafka_tools import acl_hint
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration
 from kgroup.support.errors import RETENTION
-from kgroup.support.json_types import Count
+from kgroup.support.json_types import Count, ExplainedEnum
 from kgroup.support.units import human_count, percent, plural
 
 _SAFETY = 2.0
 """The replay time is an estimate: warn if less than twice that time is left."""
 
 
-class RiskLevel(StrEnum):
-    """NOTE: the user has to know it. WARNING: may go wrong. BLOCKED: will go wrong, so the catch-up does not start."""
+class RiskLevel(ExplainedEnum):
+    """How bad a risk is; with BLOCKED the catch-up does not start."""
 
-    NOTE = "note"
-    WARNING = "warning"
-    BLOCKED = "blocked"
+    NOTE = "note", "worth knowing"
+    WARNING = "warning", "may go wrong"
+    BLOCKED = "blocked", "will go wrong"
 
 
 class Risk(msgspec.Struct, frozen=True):
@@ -88,7 +87,7 @@ def _of_plan(gap: Gap, work: LastActivity, pace: ReplayPace) -> Iterator[Risk]:
             f"The gap is NOT ordered against new records: {gap.group} processes new records while older ones of the "
             "same key are not delivered yet.",
         )
-    if gap.group is not None and gap.release_point == UNTIL:
+    if gap.group is not None and gap.release_point is ReleasePoint.UNTIL:
         yield Risk(RiskLevel.NOTE, "until", f"{gap.group} is released at --until and not at the log end.")
     yield from _twice(gap, work)
     yield from _skew(gap)

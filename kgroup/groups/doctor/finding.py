@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from enum import StrEnum
 from typing import Annotated, Literal
 
 import msgspec
@@ -13,21 +12,19 @@ from kgroup.model.groups import Group, Partition
 from kgroup.support.durations import format_duration
 from kgroup.support.hint import Hint
 from kgroup.support.instants import minute_text
+from kgroup.support.json_types import ExplainedEnum
 from kgroup.support.quoting import quote
 from kgroup.support.units import plural, some_of
 
 NO_SUBSCRIPTIONS = "which topics its members subscribe to is not known (a pattern, or a rebalance)"
 
 
-class Severity(StrEnum):
-    """The severity of a finding.
+class Severity(ExplainedEnum):
+    """The severity of a finding."""
 
-    INFO: could be better. WARNING: will fail one day, or has a cost now. CRITICAL: loses records or stops reading now.
-    """
-
-    INFO = "info"
-    WARNING = "warning"
-    CRITICAL = "critical"
+    INFO = "info", "could be better"
+    WARNING = "warning", "will fail one day, or has a cost now"
+    CRITICAL = "critical", "loses records or stops reading now"
 
     @property
     def rank(self) -> int:

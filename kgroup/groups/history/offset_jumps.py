@@ -10,7 +10,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from enum import StrEnum
 from itertools import pairwise
 from typing import Annotated
 
@@ -23,7 +22,7 @@ from kgroup.groups.timeline.track import OwnedCommit
 from kgroup.model.group_log import CommitWritten, TransactionEnd
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.hint import Hint
-from kgroup.support.json_types import Count, Offset
+from kgroup.support.json_types import Count, ExplainedEnum, Offset
 
 _ONE_REQUEST_MS = 1_000
 _AGAIN_AND_AGAIN = 3
@@ -33,27 +32,27 @@ _GAPS_TO_COMPARE = 4
 _BESIDE_MS = 60_000
 
 
-class CommitMove(StrEnum):
-    """How a commit differs from progress. RESET: by kgroup, or in an Empty group. DELETED: deleted or expired."""
+class CommitMove(ExplainedEnum):
+    """How a commit differs from progress."""
 
-    BACK = "back"
-    FORWARD = "forward"
-    RESET = "reset"
-    DELETED = "deleted"
+    BACK = "back", "below the commit before"
+    FORWARD = "forward", "far above the commit before"
+    RESET = "reset", "by an administrator or kgroup"
+    DELETED = "deleted", "deleted or expired"
 
 
-class CommitAuthor(StrEnum):
+class CommitAuthor(ExplainedEnum):
     """Who made a commit.
 
     MEMBER: the owner of the partition. NO_MEMBER: the group was Empty. TRANSACTION: a producer, if no member owned the
     partition. KGROUP: the commit's metadata has kgroup's mark, or the journal has the change.
     """
 
-    MEMBER = "member"
-    NO_MEMBER = "no-member"
-    TRANSACTION = "transaction"
-    KGROUP = "kgroup"
-    UNKNOWN = "unknown"
+    MEMBER = "member", "the member that had the partition"
+    NO_MEMBER = "no-member", "another client, while the group was Empty"
+    TRANSACTION = "transaction", "a producer, while no member had the partition"
+    KGROUP = "kgroup", "kgroup"
+    UNKNOWN = "unknown", "unknown"
 
 
 class JumpedPartition(msgspec.Struct, frozen=True):

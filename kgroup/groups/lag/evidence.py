@@ -14,13 +14,14 @@ import msgspec
 from kgroup.groups.timeline.steps import CrashLoop
 from kgroup.model.groups import LoggedCommit
 from kgroup.model.topic_partition import TopicPartition
+from kgroup.support.json_types import ExplainedEnum
 
 
-class Isolation(StrEnum):
-    """The offset against which lag is measured: the high watermark, or the last stable offset (read_committed)."""
+class Isolation(ExplainedEnum):
+    """The offset against which lag is measured."""
 
-    READ_UNCOMMITTED = "read_uncommitted"
-    READ_COMMITTED = "read_committed"
+    READ_UNCOMMITTED = "read_uncommitted", "the log end offset"
+    READ_COMMITTED = "read_committed", "the last stable offset"
 
 
 class EvidenceSource(StrEnum):

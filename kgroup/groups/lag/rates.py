@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from enum import StrEnum
 
 import msgspec
 
@@ -13,6 +12,7 @@ from kgroup.groups.lag.evidence import LogEnds, Retention
 from kgroup.groups.lag.status import LagStatus, last_rewind, usual_pause_ms
 from kgroup.model.groups import LoggedCommit
 from kgroup.support.durations import format_duration
+from kgroup.support.json_types import ExplainedEnum
 from kgroup.support.units import human_count
 
 _LEAST_MS = 1000
@@ -46,12 +46,12 @@ class Rates(msgspec.Struct, frozen=True, gc=False):
         return growth is not None and abs(growth) <= _EVEN * max(self.incoming or 0, self.outgoing or 0)
 
 
-class LagTrend(StrEnum):
-    """The trend of a lag: it stays small, shrinks to 0, does not reach 0 at the present rates, or is unknown."""
+class LagTrend(ExplainedEnum):
+    """The trend of a lag."""
 
-    KEEPS_UP = "keeps-up"
-    DRAINING = "draining"
-    NOT_AT_THIS_RATE = "not-at-this-rate"
+    KEEPS_UP = "keeps-up", "the lag stays small"
+    DRAINING = "draining", "it shrinks"
+    NOT_AT_THIS_RATE = "not-at-this-rate", "it does not reach 0 at the present rates"
     UNKNOWN = "unknown"
 
 

@@ -40,21 +40,23 @@ class LagStatus(StrEnum):
 
     severity: int
     code: str
+    meaning: str
 
-    def __new__(cls, text: str, severity: int) -> LagStatus:
+    def __new__(cls, text: str, severity: int, meaning: str) -> LagStatus:
         status = str.__new__(cls, text)
         status._value_ = text
         status.severity = severity
         status.code = text.lower()
+        status.meaning = meaning
         return status
 
-    OK = "OK", 0
-    UNSUBSCRIBED = "UNSUBSCRIBED", 1
-    WARN = "WARN", 1
-    REWIND = "REWIND", 2
-    STALL = "STALL", 3
-    STOP = "STOP", 4
-    NO_READER = "NO-READER", 5
+    OK = "OK", 0, "it keeps up, or commits at the rate that records arrive"
+    UNSUBSCRIBED = "UNSUBSCRIBED", 1, "the group runs, and no member subscribes to the topic"
+    WARN = "WARN", 1, "the lag grew over the whole window"
+    REWIND = "REWIND", 2, "a committed offset moved backwards"
+    STALL = "STALL", 3, "the group commits, and the committed offset does not move"
+    STOP = "STOP", 4, "the group does not commit any more"
+    NO_READER = "NO-READER", 5, "the group has no members"
 
     @property
     def is_stuck(self) -> bool:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 import msgspec
 
 from kgroup.support.errors import refusal_code
+from kgroup.support.json_types import ExplainedEnum
 
 BLOCKED = refusal_code(
     "blocked",
@@ -16,31 +15,31 @@ BLOCKED = refusal_code(
 )
 
 
-class CheckStatus(StrEnum):
+class CheckStatus(ExplainedEnum):
     """The result of a check. INFO is a remark, UNKNOWN means not determined; neither changes the readiness."""
 
-    OK = "ok"
-    INFO = "info"
-    UNKNOWN = "unknown"
-    WARNING = "warning"
-    BLOCKED = "blocked"
+    OK = "ok", "fine"
+    INFO = "info", "a remark"
+    UNKNOWN = "unknown", "not known"
+    WARNING = "warning", "it may go wrong"
+    BLOCKED = "blocked", "it prevents the migration"
 
 
-class ReadinessResult(StrEnum):
-    """Whether a group is ready to migrate; DONE if it has migrated already."""
+class ReadinessResult(ExplainedEnum):
+    """Whether a group is ready to migrate."""
 
-    DONE = "done"
-    READY = "ready"
-    WARNING = "warning"
-    BLOCKED = "blocked"
+    DONE = "done", "the group uses the protocol already"
+    READY = "ready", "the group can migrate"
+    WARNING = "warning", "it can migrate, and a check warns"
+    BLOCKED = "blocked", "a check prevents it"
 
 
-class MigrationPath(StrEnum):
-    """How a group migrates: now (it is Empty), rolling (online, instance by instance), stop (offline only)."""
+class MigrationPath(ExplainedEnum):
+    """How a group migrates."""
 
-    NOW = "now"
-    ROLLING = "rolling"
-    STOP = "stop"
+    NOW = "now", "the group is Empty"
+    ROLLING = "rolling", "instance by instance"
+    STOP = "stop", "only while it is Empty"
     NONE = "-"
 
 

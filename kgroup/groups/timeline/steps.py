@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 import msgspec
@@ -11,30 +10,26 @@ from msgspec.structs import replace
 
 from kgroup.model.group_log import Partitions, RebalanceProtocol
 from kgroup.model.topic_partition import PartitionValue
-from kgroup.support.json_types import Count, Instant, Ms
+from kgroup.support.json_types import Count, ExplainedEnum, Instant, Ms
 
 
-class Cause(StrEnum):
-    """Why a generation or an epoch began.
+class Cause(ExplainedEnum):
+    """Why a generation or an epoch began."""
 
-    GONE: a member is gone and the log does not show how. FOLLOW_UP: the second half of a cooperative rebalance, which
-    assigns what the first half revoked. UNKNOWN: the log shows no difference.
-    """
-
-    JOIN = "join"
-    LEAVE = "leave"
-    SESSION_EXPIRED = "session-expired"
-    POLL_EXCEEDED = "poll-interval-exceeded"
-    GONE = "gone"
-    STATIC_REPLACED = "static-member-replaced"
-    SUBSCRIPTION = "subscription-changed"
-    PARTITIONS = "partitions-changed"
-    LEADER_GONE = "leader-gone"
-    FOLLOW_UP = "cooperative-follow-up"
-    UPGRADED = "upgraded"
-    DOWNGRADED = "downgraded"
-    RECREATED = "recreated"
-    UNKNOWN = "unknown"
+    JOIN = "join", "a member joined"
+    LEAVE = "leave", "a member left"
+    SESSION_EXPIRED = "session-expired", "a member was silent for its session timeout"
+    POLL_EXCEEDED = "poll-interval-exceeded", "a member did not poll within max.poll.interval.ms"
+    GONE = "gone", "a member is gone and the log does not show how"
+    STATIC_REPLACED = "static-member-replaced", "another process took the instance id"
+    SUBSCRIPTION = "subscription-changed", "a member subscribed to other topics"
+    PARTITIONS = "partitions-changed", "a topic got partitions, or was created or deleted"
+    LEADER_GONE = "leader-gone", "the leader left"
+    FOLLOW_UP = "cooperative-follow-up", "the second half of a cooperative rebalance"
+    UPGRADED = "upgraded", "the group is a consumer group now"
+    DOWNGRADED = "downgraded", "the group is a classic group now"
+    RECREATED = "recreated", "the group was deleted and created again"
+    UNKNOWN = "unknown", "the log shows no difference"
 
 
 DEPARTURES = frozenset({Cause.LEAVE, Cause.SESSION_EXPIRED, Cause.POLL_EXCEEDED, Cause.GONE})
@@ -49,13 +44,13 @@ class Reason(msgspec.Struct, frozen=True):
     inferred: Annotated[bool, "Whether it is concluded from timing."] = False
 
 
-class StepKind(StrEnum):
-    """The kind of a step. REWRITTEN: no rebalance; a static member came back with a new member id."""
+class StepKind(ExplainedEnum):
+    """The kind of a step."""
 
-    REBALANCE = "rebalance"
-    EMPTY = "empty"
-    REWRITTEN = "rewritten"
-    DELETED = "deleted"
+    REBALANCE = "rebalance", "a rebalance"
+    EMPTY = "empty", "the last member left"
+    REWRITTEN = "rewritten", "no rebalance; a static member came back with a new member id"
+    DELETED = "deleted", "the group was deleted"
 
 
 class PresentMember(msgspec.Struct, frozen=True):
@@ -123,7 +118,7 @@ class HistoryStep(msgspec.Struct, frozen=True):
         return frozenset(reason.cause for reason in self.reasons)
 
 
-class SignatureKind(StrEnum):
+class SignatureKind(ExplainedEnum):
     """Known patterns of rebalances.
 
     ROLLOUT: every instance was replaced once within minutes. CRASH_LOOP: every instance was replaced again and again.
@@ -131,9 +126,9 @@ class SignatureKind(StrEnum):
     then fell silent. The member is named if it was in the generation before.
     """
 
-    ROLLOUT = "rollout"
-    CRASH_LOOP = "crash-loop"
-    NEVER_SYNCED = "never-synced"
+    ROLLOUT = "rollout", "every instance was replaced once within minutes"
+    CRASH_LOOP = "crash-loop", "every instance was replaced again and again"
+    NEVER_SYNCED = "never-synced", "a rebalance waited for a member that was silent"
 
 
 class Signature(msgspec.Struct, frozen=True):

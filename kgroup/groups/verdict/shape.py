@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from enum import StrEnum
 
 import msgspec
 
@@ -13,20 +12,21 @@ from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.lag.status import LagStatus
 from kgroup.groups.member_labels import labels
 from kgroup.model.groups import Group
+from kgroup.support.json_types import ExplainedEnum
 from kgroup.support.units import plural
 
 
-class LagShape(StrEnum):
+class LagShape(ExplainedEnum):
     """Which partitions lag, and what they have in common."""
 
-    NONE = "none"
-    EVERY = "every-partition"
-    ONE_PARTITION = "one-partition"
-    ONE_MEMBER = "one-member"
-    ONE_BROKER = "one-broker"
-    ONE_TOPIC = "one-topic"
-    SOME = "some-partitions"
-    UNKNOWN = "unknown"
+    NONE = "none", "no partition lags"
+    EVERY = "every-partition", "all of them lag"
+    ONE_PARTITION = "one-partition", "one lags"
+    ONE_MEMBER = "one-member", "all that lag belong to one member"
+    ONE_BROKER = "one-broker", "all that lag have one leader"
+    ONE_TOPIC = "one-topic", "all that lag are of one topic"
+    SOME = "some-partitions", "they have nothing in common"
+    UNKNOWN = "unknown", "the lag of too many is unknown"
 
 
 class Shape(msgspec.Struct, frozen=True):

@@ -152,7 +152,7 @@ def _list_row(state: VerifiedPlan) -> tuple[Cell, ...]:
     return (
         plan.id,
         plan.group,
-        state.word,
+        state.phase,
         state.known_pending,
         state.offsets or None,
         None if deadline is None else format_duration(max(0, deadline - state.now_ms) / 1000),
@@ -183,7 +183,7 @@ def list_records(states: Sequence[VerifiedPlan]) -> Records:
                 state.snapshot.plan.id,
                 state.snapshot.plan.group,
                 state.snapshot.state.state.value,
-                state.word,
+                state.phase,
                 state.known_pending,
                 state.offsets or None,
                 rfc3339(next_deadline_ms(state.snapshot) if state.pending else None),

@@ -79,7 +79,8 @@ def show_screen(status: PlanStatus, *, verbose: bool) -> Screen:
     state, typed, gone = status.state, status.commands, status.gone
     snapshot, verification = state.snapshot, state.verification
     plan = snapshot.plan
-    blocks: list[Block] = [Title(f"{plan.id}  {state.word}  {percent(*state.progress)}  {state.name}"), *_origin(state)]
+    title = Title(f"{plan.id}  {state.phase}  {percent(*state.progress)}  {state.name}")
+    blocks: list[Block] = [title, *_origin(state)]
     blocks.append(_line("DELIVERED", state.progress_text))
     if status.followed:
         blocks.append(_line("RATE", _rate_text(status.rate)))
@@ -178,7 +179,7 @@ def _table(partitions: Sequence[RangeVerification], rate: ReplayRate | None, *, 
 
 
 def _next(state: VerifiedPlan, typed: PlanCommands) -> Iterator[str]:
-    match state.word:
+    match state.phase:
         case "replaying":
             if state.is_overdue:
                 yield f"{typed.resume}   continues the plan, if its run was killed"
@@ -260,7 +261,7 @@ def cancellation_screen(cancellation: Cancellation, command: CommandLine) -> Scr
     """The page of ``catchup cancel``, before or after execution."""
     plan = cancellation.state.snapshot.plan
     word = "DONE" if cancellation.executed else "PLAN"
-    blocks: list[Block] = [Title(f"{word}  cancel {plan.id} ({cancellation.state.word}): {cancellation.state.name}")]
+    blocks: list[Block] = [Title(f"{word}  cancel {plan.id} ({cancellation.state.phase}): {cancellation.state.name}")]
     blocks += _cancelled(cancellation)
     for refusal in cancellation.refusals:
         blocks += refusal_block(refusal, None)

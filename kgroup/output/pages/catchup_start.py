@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kgroup.groups.catchup.gap import Gap
-from kgroup.groups.catchup.model import LOG_END, GapRange
+from kgroup.groups.catchup.model import GapRange, ReleasePoint
 from kgroup.groups.catchup.results import StartPlan
 from kgroup.groups.catchup.risks import Risk, RiskLevel
 from kgroup.groups.member_sessions import WHILE_PODS_RESTART
@@ -63,7 +63,7 @@ def plan_screen(plan: StartPlan, command: CommandLine, *, verbose: bool) -> Scre
 def _steps(plan: StartPlan) -> Iterator[str]:
     gap = plan.gap
     if gap.group is not None:
-        where = "the log end" if gap.release_point == LOG_END else "--until"
+        where = "the log end" if gap.release_point is ReleasePoint.LOG_END else "--until"
         yield f" 1 release  {plural(len(gap.ranges), 'partition')} to {where}, about 1 s; then the group may start"
     else:
         yield " 1 release  nothing: no group is moved"
@@ -157,7 +157,7 @@ def _end(plan: StartPlan, command: CommandLine) -> Iterator[str]:
         return
     grown = human_count(round(plan.gap_input.growth_per_s * 60))
     grows = f"The gap grew by {grown} in the last minute; it is measured again at --execute:"
-    open_ended = plan.gap.group is not None and plan.gap.release_point == LOG_END
+    open_ended = plan.gap.group is not None and plan.gap.release_point is ReleasePoint.LOG_END
     yield f"Nothing was changed. {grows if open_ended and plan.gap_input.growth_per_s >= 1 else 'To do it:'}"
     yield f"  {command.executing()}"
 

@@ -51,8 +51,8 @@ def test_a_summary_shows_the_same(state: PlanState, delivery: Delivery | None, d
     brief = whole.summary()
 
     assert catchup_plan(brief) == catchup_plan(whole)
-    assert (brief.word, brief.pending, brief.offsets, brief.name) == (
-        whole.word,
+    assert (brief.phase, brief.pending, brief.offsets, brief.name) == (
+        whole.phase,
         whole.pending,
         whole.offsets,
         whole.name,

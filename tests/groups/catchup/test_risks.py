@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from kgroup.groups.catchup.gap import SKIPPED, Gap, LastActivity, LastCommit, PartitionLog
-from kgroup.groups.catchup.model import ExplainedRange, GapRange
+from kgroup.groups.catchup.model import ExplainedRange, GapRange, ReleasePoint
 from kgroup.groups.catchup.risks import ReplayPace, Risk, RiskLevel, duration_s, risks
 from kgroup.groups.lag.evidence import Retention
 from kgroup.model.topic_partition import TopicPartition
@@ -125,7 +125,7 @@ def test_what_is_gone_given_up_or_hidden_is_named() -> None:
         gap_of(gap_range()),
         already_deleted=(ExplainedRange("orders", 0, 50, 60, "the log starts at 60"),),
         abandoned=(ExplainedRange("orders", 0, 60, 61, SKIPPED),),
-        release_point="until",
+        release_point=ReleasePoint.UNTIL,
     )
     held = replace(LOG, high_watermark=126)
 

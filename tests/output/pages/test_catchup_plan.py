@@ -45,7 +45,7 @@ def test_the_next_command_after_a_kill(silent_ms: int, word: str, overdue: bool,
 
     shown = drawn(PlanStatus(state, TYPED, None))
 
-    assert (state.word, state.is_overdue) == (word, overdue)
+    assert (state.phase, state.is_overdue) == (word, overdue)
     assert [line.split()[1] for line in shown if line.startswith("-> ")] == commands
 
 
