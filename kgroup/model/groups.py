@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
 from kgroup.model.commit import Commit
-from kgroup.model.topic_partition import PartitionValue, TopicPartition, partition_names
+from kgroup.model.topic_partition import PartitionValue, TopicPartition
 from kgroup.support.errors import ExitCode, KgroupError
 from kgroup.support.json_types import Count, Offset
 
@@ -127,22 +127,6 @@ class Member(msgspec.Struct, frozen=True):
         """The number of its assigned partitions, including those pending revocation."""
         return sum(len(item.partitions) for item in self.assignment or ())
 
-    def document(self) -> dict[str, Any]:
-        return {
-            "member_id": self.member_id,
-            "instance_id": self.instance_id,
-            "client_id": self.client_id,
-            "host": self.host,
-            "rack": self.rack,
-            "member_epoch": self.epoch,
-            "left_temporarily": self.left_temporarily,
-            "protocol": self.protocol,
-            "subscription": None if self.subscription is None else list(self.subscription),
-            "subscription_regex": self.subscription_regex,
-            "assignment": self.assignment,
-            "target_assignment": self.target,
-        }
-
 
 class MemberToRemove(msgspec.Struct, frozen=True):
     """A member to be removed: by instance id if it is static, otherwise by member id."""
@@ -227,41 +211,17 @@ class Partition(msgspec.Struct, frozen=True, gc=False):
             return "below-log-start"
         return "above-log-end" if commit.offset > log.end else None
 
-    def document(self) -> dict[str, Any]:
-        """Callers fill in ``time_lag_ms``, ``last_commit_at`` and ``lag_status`` if they are known."""
-        commit, log, owner = self.commit, self.log, self.owner
-        return {
-            "topic": self.topic,
-            "partition": self.partition,
-            "committed": commit.offset if commit else None,
-            "leader_epoch": commit.leader_epoch if commit else None,
-            "metadata": commit.metadata if commit else None,
-            "log_start": log.start if log else None,
-            "log_end": log.end if log else None,
-            "lag": self.lag,
-            "time_lag_ms": None,
-            "last_commit_at": None,
-            "range_status": self.out_of_range,
-            "lag_status": None,
-            "member_id": owner.member_id if owner else None,
-            "client_id": owner.client_id if owner else None,
-            "host": owner.host if owner else None,
-            "error_code": self.error,
-        }
-
 
 class GroupTotals(msgspec.Struct, frozen=True):
-    """Sums over a group.
+    """Sums over a group."""
 
-    ``lag`` is None if no partition's lag is known. ``members`` and ``idle_members`` are None if this user may not see
-    the members. ``unassigned_partitions`` is None then too, and if a member's assignment is not known.
-    """
-
-    members: int | None
-    idle_members: int | None
-    partitions: int
-    unassigned_partitions: int | None
-    lag: int | None
+    member_count: Annotated[Count | None, "Number of members; null if they cannot be read."]
+    idle_member_count: Annotated[Count | None, "Members without a partition; null if members cannot be read."]
+    partition_count: Annotated[Count, "Number of partitions."]
+    unassigned_partition_count: Annotated[
+        Count | None, "Partitions without a member; null if the assignment of a member is unknown."
+    ]
+    lag: Annotated[Count | None, "Unread records of the partitions whose lag is known; null if none is known."]
 
 
 def is_of_consumers(protocol_type: str | None) -> bool:
@@ -315,43 +275,16 @@ class Group(msgspec.Struct, frozen=True, dict=True):
         lags = [lag for partition in self.partitions if (lag := partition.lag) is not None]
         members = self.members
         return GroupTotals(
-            members=None if members is None else len(members),
-            idle_members=None
+            member_count=None if members is None else len(members),
+            idle_member_count=None
             if members is None
             else sum(m.assignment is not None and not m.partition_count for m in members),
-            partitions=len(self.partitions),
-            unassigned_partitions=None
+            partition_count=len(self.partitions),
+            unassigned_partition_count=None
             if members is None or any(member.assignment is None for member in members)
             else sum(partition.owner is None for partition in self.partitions),
             lag=sum(lags) if lags else None,
         )
-
-    def document(self) -> dict[str, Any]:
-        """docs/commands/describe.md describes the fields."""
-        totals = self.totals
-        return {
-            "group": self.name,
-            "type": self.type,
-            "state": self.state,
-            "protocol_type": self.protocol_type,
-            "assignor": self.assignor,
-            "coordinator": self.coordinator,
-            "generation": self.generation,
-            "leader_member_id": self.leader,
-            "group_epoch": self.group_epoch,
-            "assignment_epoch": self.assignment_epoch,
-            "members": None if self.members is None else [member.document() for member in self.members],
-            "partitions": [partition.document() for partition in self.partitions],
-            "hidden_commits": partition_names(self.hidden_commits),
-            "verdict": None,
-            "totals": {
-                "member_count": totals.members,
-                "idle_member_count": totals.idle_members,
-                "partition_count": totals.partitions,
-                "unassigned_partition_count": totals.unassigned_partitions,
-                "lag": totals.lag,
-            },
-        }
 
 
 class ListedGroup(msgspec.Struct, frozen=True):

@@ -101,8 +101,8 @@ def test_a_topic_that_is_subscribed_but_not_assigned_is_shown_whole() -> None:
     group, _ = build(described(idle), {}, {"clicks": layout(2)}, ranges_of("clicks", 2))
 
     assert places(group) == [("clicks", 0), ("clicks", 1)]
-    assert group.totals.unassigned_partitions == 2
-    assert group.totals.idle_members == 1
+    assert group.totals.unassigned_partition_count == 2
+    assert group.totals.idle_member_count == 1
 
 
 def test_a_topic_that_is_committed_but_read_no_more_stays() -> None:

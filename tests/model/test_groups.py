@@ -1,4 +1,4 @@
-"""Lag, offsets out of range, totals, documents, exit codes: tables of cases."""
+"""Lag, offsets out of range, totals, exit codes: tables of cases."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from kgroup.model.blocks import Records, Screen
 from kgroup.model.commit import Commit
 from kgroup.model.groups import (
-    Coordinator,
     Group,
+    GroupTotals,
     LogRange,
     Member,
     Partition,
@@ -23,57 +23,6 @@ from kgroup.model.outcome import Outcome
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import ExitCode, NotAuthorized, NotFound, Refused, Unreachable
-from kgroup.support.json_line import plain
-
-GROUP_FIELDS = {
-    "group",
-    "type",
-    "state",
-    "protocol_type",
-    "assignor",
-    "coordinator",
-    "generation",
-    "leader_member_id",
-    "group_epoch",
-    "assignment_epoch",
-    "members",
-    "partitions",
-    "hidden_commits",
-    "verdict",
-    "totals",
-}
-MEMBER_FIELDS = {
-    "member_id",
-    "instance_id",
-    "client_id",
-    "host",
-    "rack",
-    "member_epoch",
-    "left_temporarily",
-    "protocol",
-    "subscription",
-    "assignment",
-    "target_assignment",
-}
-PARTITION_FIELDS = {
-    "topic",
-    "partition",
-    "committed",
-    "leader_epoch",
-    "metadata",
-    "log_start",
-    "log_end",
-    "lag",
-    "time_lag_ms",
-    "last_commit_at",
-    "range_status",
-    "lag_status",
-    "member_id",
-    "client_id",
-    "host",
-    "error_code",
-}
-TOTALS_FIELDS = {"member_count", "idle_member_count", "partition_count", "unassigned_partition_count", "lag"}
 
 
 def member(member_id: str, *partitions: int, assigned: bool = True, **other: Any) -> Member:
@@ -143,8 +92,6 @@ def test_lag_and_range(committed: int | None, log: tuple[int, int] | None, lag: 
 
     assert found.lag == lag
     assert found.out_of_range == flag
-    assert found.document()["lag"] == lag
-    assert found.document()["range_status"] == flag
 
 
 def test_totals_count_what_is_known() -> None:
@@ -159,8 +106,7 @@ def test_totals_count_what_is_known() -> None:
         ),
     ).totals
 
-    assert (found.members, found.idle_members, found.partitions, found.unassigned_partitions) == (3, 1, 4, 1)
-    assert found.lag == 55
+    assert found == GroupTotals(3, 1, 4, 1, 55)
 
 
 @pytest.mark.parametrize(
@@ -181,70 +127,7 @@ def test_the_total_lag_is_unknown_only_where_no_partitions_lag_is_known(
 
 
 def test_a_member_whose_assignment_is_not_told_is_not_idle() -> None:
-    assert group((member("a", assigned=False), member("b"))).totals.idle_members == 1
-
-
-def test_the_document_of_a_group_has_the_fields_of_the_contract() -> None:
-    owner = member("a", 0, instance_id="i-1", rack="r1")
-    described = group(
-        (owner,),
-        (Partition(TopicPartition("orders", 0), Commit(70, 3, "note"), LogRange(0, 120), owner, None),),
-        coordinator=Coordinator(2, "b2", 9092, None),
-        generation=112,
-        leader="a",
-    )
-    document = plain(described.document())
-
-    assert set(document) == GROUP_FIELDS
-    assert document["coordinator"] == {"id": 2, "host": "b2", "port": 9092, "rack": None}
-    assert (document["group"], document["type"], document["generation"], document["leader_member_id"]) == (
-        "svc",
-        "classic",
-        112,
-        "a",
-    )
-    assert set(document["totals"]) == TOTALS_FIELDS
-    (row,) = document["partitions"]
-    assert set(row) == PARTITION_FIELDS
-    assert row == {
-        "topic": "orders",
-        "partition": 0,
-        "committed": 70,
-        "leader_epoch": 3,
-        "metadata": "note",
-        "log_start": 0,
-        "log_end": 120,
-        "lag": 50,
-        "time_lag_ms": None,
-        "last_commit_at": None,
-        "range_status": None,
-        "lag_status": None,
-        "member_id": "a",
-        "client_id": "app",
-        "host": owner.host,
-        "error_code": None,
-    }
-    (found,) = document["members"]
-    assert set(found) >= MEMBER_FIELDS
-    assert found["assignment"] == ({"topic": "orders", "partitions": (0,)},)
-
-
-def test_unknown_is_null_and_never_minus_one() -> None:
-    document = plain(group((member("a", assigned=False),), (partition(0),)).document())
-
-    (row,), (found,) = document["partitions"], document["members"]
-    assert {row[key] for key in PARTITION_FIELDS - {"topic", "partition"}} == {None}
-    assert found["assignment"] is found["target_assignment"] is found["member_epoch"] is None
-    assert (
-        document["coordinator"] is document["generation"] is document["leader_member_id"] is document["verdict"] is None
-    )
-
-
-def test_an_empty_metadata_and_an_empty_assignment_are_not_null() -> None:
-    document = plain(group((member("a"),), (partition(0, 1, (0, 1)),)).document())
-
-    assert document["partitions"][0]["metadata"] == ""
-    assert document["members"][0]["assignment"] == ()
+    assert group((member("a", assigned=False), member("b"))).totals.idle_member_count == 1
 
 
 @pytest.mark.parametrize(

@@ -89,8 +89,8 @@ def members_sentence(group: Group) -> str | None:
 def assignment_sentence(group: Group) -> str | None:
     """A sentence about members without partitions, or partitions without an owner; None if there are none."""
     totals = group.totals
-    if totals.members and totals.idle_members:
-        return f"{totals.idle_members} of {plural(totals.members, 'member')} idle: no partition assigned"
-    if group.members and totals.unassigned_partitions:
-        return f"{plural(totals.unassigned_partitions, 'partition')} without an owner"
+    if totals.member_count and totals.idle_member_count:
+        return f"{totals.idle_member_count} of {plural(totals.member_count, 'member')} idle: no partition assigned"
+    if group.members and totals.unassigned_partition_count:
+        return f"{plural(totals.unassigned_partition_count, 'partition')} without an owner"
     return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -16,10 +16,10 @@ from kgroup.model.groups import Group, Member, Partition, RowError, is_of_consum
 from kgroup.model.outcome import Outcome
 from kgroup.model.pending_catchup import PendingCatchup
 from kgroup.model.topic_partition import TopicPartition
+from kgroup.output.pages.describe_document import DescribedGroupDocument, described_document
 from kgroup.output.pages.describe_records import DescribePart, assignment_text, coordinator_text, records
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.durations import format_duration
-from kgroup.support.instants import rfc3339
 from kgroup.support.units import plural
 
 if TYPE_CHECKING:
@@ -94,35 +94,8 @@ class DescribedGroup(msgspec.Struct, frozen=True):
     verdict: GroupVerdict | None = None
     logged: LoggedState | None = None
 
-    def document(self) -> dict[str, Any]:
-        """The verdict and the log fill in fields that are null without them."""
-        plain = self.group.document() | {"pending_catchups": None if self.pending is None else list(self.pending)}
-        plain |= (
-            {"source": "coordinator", "newest_record_at": None} if self.logged is None else source_document(self.logged)
-        )
-        if self.logged is not None:
-            for partition in plain["partitions"]:
-                logged_offset = self.logged.partitions.get(TopicPartition(partition["topic"], partition["partition"]))
-                partition["last_commit_at"] = None if logged_offset is None else rfc3339(logged_offset.at_ms)
-        if self.verdict is None:
-            return plain
-        rows = {(row.partition.topic, row.partition.partition): row for row in self.verdict.report.partitions}
-        for partition in plain["partitions"]:
-            row = rows[partition["topic"], partition["partition"]]
-            partition["time_lag_ms"] = row.time_lag_ms
-            partition["last_commit_at"] = rfc3339(row.last_commit_ms)
-            partition["lag_status"] = None if row.status is None else row.status.code
-        # Imported here: a page of many groups has no verdict.
-        from kgroup.output.pages.lag_documents import verdict_document
-
-        return plain | {"verdict": verdict_document(self.verdict)}
-
-
-def source_document(state: LoggedState | None) -> dict[str, Any]:
-    """Where the group was read, and the time of its newest record; None: from its coordinator."""
-    if state is None:
-        return {"source": "coordinator", "newest_record_at": None}
-    return {"source": "log", "newest_record_at": rfc3339(state.newest_ms)}
+    def document(self) -> DescribedGroupDocument:
+        return described_document(self.group, self.pending, self.verdict, self.logged)
 
 
 def outcome(
@@ -247,14 +220,16 @@ def _verdict(group: Group, pending_lines: Sequence[str], verdict: GroupVerdict |
 def membership_line(group: Group) -> str:
     """``3 members, none idle, range assignor, leader enrich-0, coordinator 2 (b2:9092)``."""
     totals = group.totals
-    if totals.members is None:
+    if totals.member_count is None:
         parts = ["members unknown"]
-    elif not totals.members:
+    elif not totals.member_count:
         parts = ["no members"]
     else:
         assignments_known = all(member.assignment is not None for member in group.members or ())
         idle = "none idle" if assignments_known else "assignments unknown"
-        parts = [plural(totals.members, "member"), f"{totals.idle_members} idle" if totals.idle_members else idle]
+        if totals.idle_member_count:
+            idle = f"{totals.idle_member_count} idle"
+        parts = [plural(totals.member_count, "member"), idle]
     if group.assignor:
         parts.append(f"{group.assignor} assignor")
     if group.leader:
@@ -418,7 +393,7 @@ def _state_row(group: Group) -> tuple[Cell, ...]:
         _age(group),
         group.assignor,
         coordinator_text(group.coordinator),
-        group.totals.members,
+        group.totals.member_count,
     )
 
 

@@ -98,7 +98,7 @@ def _state_record(group: Group) -> tuple[str | int | None, ...]:
         group.assignment_epoch,
         group.assignor,
         coordinator_text(group.coordinator),
-        group.totals.members,
+        group.totals.member_count,
     )
 
 

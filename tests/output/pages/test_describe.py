@@ -462,7 +462,7 @@ def test_a_document_from_the_log_has_its_times() -> None:
     )
 
     document = DescribedGroup(found, None, logged=logged).document()
-    assert (document["source"], document["newest_record_at"]) == ("log", "1970-01-01T00:00:01.000Z")
-    assert [row["last_commit_at"] for row in document["partitions"]] == ["1970-01-01T00:00:00.005Z", None]
+    assert (document.source, document.newest_record_at) == ("log", "1970-01-01T00:00:01.000Z")
+    assert [row.last_commit_at for row in document.partitions] == ["1970-01-01T00:00:00.005Z", None]
     asked = DescribedGroup(found, []).document()
-    assert (asked["source"], asked["newest_record_at"], asked["pending_catchups"]) == ("coordinator", None, [])
+    assert (asked.source, asked.newest_record_at, asked.pending_catchups) == ("coordinator", None, ())

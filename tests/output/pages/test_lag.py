@@ -342,7 +342,6 @@ def test_a_described_group_with_its_verdict() -> None:
     assert data["verdict"]["stuck_partitions"] == ({"topic": "orders", "partition": 7},)
     assert data["partitions"][0]["time_lag_ms"] == 38 * MINUTE
     assert data["partitions"][0]["last_commit_at"] == "2026-11-21T00:58:40.000Z"
-    assert set(data) == set(about.document()) | {"pending_catchups", "source", "newest_record_at"}
 
 
 @pytest.mark.parametrize("a_part", [1, 4, 99])

@@ -1,0 +1,175 @@
+"""The JSON of ``kgroup describe``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+
+from kgroup.model.groups import Coordinator, Group, GroupTotals, Member, Partition, TopicPartitions
+from kgroup.model.pending_catchup import PendingCatchup
+from kgroup.model.topic_partition import PartitionName, partition_names
+from kgroup.support.instants import rfc3339
+from kgroup.support.json_types import Count, Instant, Ms, Offset
+
+if TYPE_CHECKING:
+    from kgroup.groups.lag.report import PartitionLag
+    from kgroup.groups.state_from_log import LoggedState
+    from kgroup.groups.verdict.group import GroupVerdict
+
+
+class MemberDocument(msgspec.Struct, frozen=True):
+    """A member of a group."""
+
+    member_id: Annotated[str, "The member id."]
+    instance_id: Annotated[str | None, "group.instance.id of a static member."]
+    client_id: Annotated[str, "The client id."]
+    host: Annotated[str, "The member's address."]
+    rack: Annotated[str | None, "The member's rack."]
+    member_epoch: Annotated[int | None, "The member epoch; null in a classic group."]
+    left_temporarily: Annotated[
+        bool, "Whether it is a static member that left and whose session has not ended (KIP-848)."
+    ]
+    protocol: Annotated[str | None, "The rebalance protocol that the member uses."]
+    subscription: Annotated[tuple[str, ...] | None, "Topics that the member subscribes to; null if unknown."]
+    subscription_regex: Annotated[str | None, "The regular expression that the member subscribes with."]
+    assignment: Annotated[tuple[TopicPartitions, ...] | None, "Partitions that the member has; null if unknown."]
+    target_assignment: Annotated[
+        tuple[TopicPartitions, ...] | None, "Partitions that the member shall have; null in a classic group."
+    ]
+
+
+class DescribedPartition(msgspec.Struct, frozen=True, gc=False):
+    """A partition of a group."""
+
+    topic: Annotated[str, "The topic."]
+    partition: Annotated[Count, "The partition."]
+    committed: Annotated[Offset | None, "The committed offset; null without a commit."]
+    leader_epoch: Annotated[int | None, "The leader epoch of the commit."]
+    metadata: Annotated[str | None, "The metadata of the commit."]
+    log_start: Annotated[Offset | None, "The log start offset."]
+    log_end: Annotated[Offset | None, "The log end offset."]
+    lag: Annotated[Count | None, "Unread records; null if unknown."]
+    time_lag_ms: Annotated[
+        Ms | None, "Age of the first unread record; 0 if nothing is unread, null if unknown or without a verdict."
+    ]
+    last_commit_at: Annotated[Instant | None, "When the offset was committed; null if unknown or without a verdict."]
+    range_status: Annotated[
+        str | None, "range status or null", "Where the committed offset is outside the log; null if it is within."
+    ]
+    lag_status: Annotated[str | None, "lag status or null", "Burrow's status; null if unknown or without a verdict."]
+    member_id: Annotated[str | None, "The member that the partition is assigned to."]
+    client_id: Annotated[str | None, "The client id of that member."]
+    host: Annotated[str | None, "The address of that member."]
+    error_code: Annotated[str | None, "Why the partition or its commit cannot be read, as a code."]
+
+
+class DescribedGroupDocument(msgspec.Struct, frozen=True):
+    """A group."""
+
+    group: Annotated[str, "The group."]
+    type: Annotated[str, "classic, consumer, share or streams, as the broker reports it."]
+    state: Annotated[str, "The state, as the broker reports it."]
+    protocol_type: Annotated[str | None, "The protocol type of a classic group; the type of any other."]
+    assignor: Annotated[str | None, "The assignor; null without members."]
+    coordinator: Annotated[Coordinator | None, "The broker that coordinates the group."]
+    generation: Annotated[int | None, "The generation of a classic group."]
+    leader_member_id: Annotated[str | None, "The member id of a classic group's leader."]
+    group_epoch: Annotated[int | None, "The epoch of a consumer group."]
+    assignment_epoch: Annotated[int | None, "The epoch of a consumer group's target assignment."]
+    members: Annotated[tuple[MemberDocument, ...] | None, "Members; null if they cannot be read."]
+    partitions: Annotated[tuple[DescribedPartition, ...], "Partitions with a commit or a member."]
+    hidden_commits: Annotated[
+        tuple[PartitionName, ...] | None, "Partitions whose commits this user may not read; null if unknown."
+    ]
+    verdict: Annotated[
+        msgspec.Struct | None,
+        "verdict or null",
+        "The interpretation; null with --from-log, with more than 20 groups, and if it cannot be read.",
+    ]
+    totals: Annotated[GroupTotals, "Sums."]
+    pending_catchups: Annotated[
+        tuple[PendingCatchup, ...] | None, "Catch-ups that are not finished; null if the ledger cannot be read."
+    ]
+    source: Annotated[str, "source", "Where the group was read."]
+    newest_record_at: Annotated[
+        Instant | None, "The time of the newest record of the group; null if the coordinator answered."
+    ]
+
+
+def described_document(
+    group: Group,
+    pending: Sequence[PendingCatchup] | None,
+    verdict: GroupVerdict | None = None,
+    logged: LoggedState | None = None,
+) -> DescribedGroupDocument:
+    """The verdict and the log fill in fields that are null without them."""
+    judged = None
+    if verdict is not None:
+        # Imported here: a page of many groups has no verdict.
+        from kgroup.output.pages.lag_documents import verdict_document
+
+        judged = verdict_document(verdict)
+    rows = {} if verdict is None else {row.partition.tp: row for row in verdict.report.partitions}
+    commits = {} if logged is None else {tp: commit.at_ms for tp, commit in logged.partitions.items()}
+    return DescribedGroupDocument(
+        group=group.name,
+        type=group.type,
+        state=group.state,
+        protocol_type=group.protocol_type,
+        assignor=group.assignor,
+        coordinator=group.coordinator,
+        generation=group.generation,
+        leader_member_id=group.leader,
+        group_epoch=group.group_epoch,
+        assignment_epoch=group.assignment_epoch,
+        members=None if group.members is None else tuple(map(_member, group.members)),
+        partitions=tuple(_partition(each, rows.get(each.tp), commits.get(each.tp)) for each in group.partitions),
+        hidden_commits=partition_names(group.hidden_commits),
+        verdict=judged,
+        totals=group.totals,
+        pending_catchups=None if pending is None else tuple(pending),
+        source="coordinator" if logged is None else "log",
+        newest_record_at=None if logged is None else rfc3339(logged.newest_ms),
+    )
+
+
+def _member(member: Member) -> MemberDocument:
+    return MemberDocument(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        host=member.host,
+        rack=member.rack,
+        member_epoch=member.epoch,
+        left_temporarily=member.left_temporarily,
+        protocol=member.protocol,
+        subscription=member.subscription,
+        subscription_regex=member.subscription_regex,
+        assignment=member.assignment,
+        target_assignment=member.target,
+    )
+
+
+def _partition(partition: Partition, row: PartitionLag | None, logged_ms: int | None) -> DescribedPartition:
+    """``row`` is its measurement for the verdict, ``logged_ms`` the time of its commit in the log."""
+    commit, log, owner = partition.commit, partition.log, partition.owner
+    return DescribedPartition(
+        topic=partition.topic,
+        partition=partition.partition,
+        committed=commit.offset if commit else None,
+        leader_epoch=commit.leader_epoch if commit else None,
+        metadata=commit.metadata if commit else None,
+        log_start=log.start if log else None,
+        log_end=log.end if log else None,
+        lag=partition.lag,
+        time_lag_ms=row.time_lag_ms if row else None,
+        last_commit_at=rfc3339(row.last_commit_ms if row else logged_ms),
+        range_status=partition.out_of_range,
+        lag_status=row.status.code if row and row.status is not None else None,
+        member_id=owner.member_id if owner else None,
+        client_id=owner.client_id if owner else None,
+        host=owner.host if owner else None,
+        error_code=partition.error,
+    )
