@@ -12,6 +12,7 @@ from kgroup.model.envelope import envelope
 from kgroup.support.atomic_file import AtomicFile
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import KgroupError
+from kgroup.support.json_line import plain
 
 _STDOUT = "-"
 
@@ -33,8 +34,7 @@ def write_backup(how: Change, plan: ChangePlan, cluster: ClusterRef) -> None:
         )
         for name, rows in plan.by_group().items()
     ]
-    document = envelope("export", cluster, groups)
-    text = json.dumps(document, indent=2) + "\n"
+    text = json.dumps(plain(envelope("export", cluster, groups)), indent=2) + "\n"
     if how.backup != _STDOUT:
         with AtomicFile(how.backup, "--backup") as file:
             file.write(text.encode())

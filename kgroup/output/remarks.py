@@ -22,10 +22,6 @@ class Remarks(msgspec.Struct, frozen=True):
         """Each note is shown once."""
         return self if text in self.notes else replace(self, notes=(*self.notes, text))
 
-    def document(self) -> dict[str, list[str]]:
-        """The last fields of an envelope."""
-        return {"warnings": list(self.warnings), "notes": list(self.notes)}
-
     def lines(self) -> Iterator[str]:
         """The lines as written to stderr."""
         yield from (f"WARNING {text}" for text in self.warnings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
@@ -11,7 +11,6 @@ import msgspec
 
 from kgroup.queries.data_files import read_tables
 from kgroup.queries.json_shapes import Field, Shapes, values_of
-from kgroup.support.errors import KgroupError
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _PAGE = "docs/reference/json.md in kgroup's repository has the same fields as a page"
@@ -169,28 +168,11 @@ def _key(name: str) -> str:
 
 def _table(tables: Mapping[str, Any]) -> FieldTable:
     shapes = Shapes()
-
-    def named(place: str) -> str:
-        """A name, or that of the Struct at this place."""
-        return shapes.add(place) if ":" in place else place
-
     kinds = {
-        name: Kind(name, row["verb"], row["meaning"], tuple(map(named, row["data"])))
+        name: Kind(name, row["verb"], row["meaning"], tuple(map(shapes.add, row["data"])))
         for name, row in tables["kinds"].items()
     }
-    for name, rows in tables["shapes"].items():
-        if isinstance(rows, str):
-            named(rows)
-        else:
-            shapes.fields[name] = tuple(_fields(rows))
+    shapes.add("kgroup.model.envelope:Envelope")
     for name, values in tables["enumerations"].items():
         shapes.enumerations[name] = values_of(values) if isinstance(values, str) else values
     return FieldTable(kinds, shapes.fields, shapes.enumerations).in_order_of_use()
-
-
-def _fields(rows: Mapping[str, str]) -> Iterator[Field]:
-    for name, line in rows.items():
-        type_, dash, meaning = line.partition(" - ")
-        if not dash:
-            raise KgroupError(f"json_fields.yaml: {name} has no meaning: TYPE - MEANING")
-        yield Field(name.removesuffix("?"), type_, meaning, name.endswith("?"))

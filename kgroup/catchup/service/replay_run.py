@@ -64,6 +64,7 @@ from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.durations import format_duration
 from kgroup.support.errors import SUPERSEDED, ExitCode, KgroupError, NotAuthorized, Refused
 from kgroup.support.hint import hints_without
+from kgroup.support.json_line import plain
 from kgroup.support.signals import Terminated
 from kgroup.support.units import human_count, plural
 
@@ -424,4 +425,4 @@ def _write_report(
 ) -> None:
     whole = envelope("catchup report", cluster, [catchup_report(state, result.took_s)], executed=True, errors=errors)
     with AtomicFile(path, "--report") as file:
-        file.write(json.dumps(whole, indent=2).encode() + b"\n")
+        file.write(json.dumps(plain(whole), indent=2).encode() + b"\n")

@@ -8,32 +8,38 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import IO, Any
 
-from kgroup.model.envelope import envelope
+from msgspec.structs import replace
+
+from kgroup.model.envelope import Envelope, cluster_document, envelope
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome, json_form
 from kgroup.output.remarks import NO_REMARKS, Remarks
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import KgroupError
 from kgroup.support.instants import rfc3339
-from kgroup.support.json_line import one_line_json
+from kgroup.support.json_line import one_line_json, plain
 from kgroup.support.quoting import json_safe
 
 
-def of_outcomes(verb: str, outcomes: Sequence[Outcome], remarks: Remarks = NO_REMARKS) -> dict[str, Any]:
+def of_outcomes(verb: str, outcomes: Sequence[Outcome], remarks: Remarks = NO_REMARKS) -> Envelope:
     """One envelope for everything that the command returned; its kind is the verb's if no outcome has its own."""
     document = envelope(
         next((outcome.kind for outcome in outcomes if outcome.kind), verb),
         next((outcome.cluster for outcome in outcomes if outcome.cluster), None),
-        [json_form(item) for outcome in outcomes for item in outcome.data],
+        (json_form(item) for outcome in outcomes for item in outcome.data),
         executed=any(outcome.executed for outcome in outcomes),
         errors=[error for outcome in outcomes for error in outcome.errors],
     )
-    return {**document, **remarks.document()}
+    return with_remarks(document, remarks)
 
 
-def of_error(verb: str, error: KgroupError, remarks: Remarks = NO_REMARKS) -> dict[str, Any]:
+def of_error(verb: str, error: KgroupError, remarks: Remarks = NO_REMARKS) -> Envelope:
     """The envelope of a command that failed before it returned an outcome."""
-    return {**envelope(verb, error.cluster, errors=[RowError.of(error)]), **remarks.document()}
+    return with_remarks(envelope(verb, error.cluster, errors=[RowError.of(error)]), remarks)
+
+
+def with_remarks(document: Envelope, remarks: Remarks) -> Envelope:
+    return replace(document, warnings=remarks.warnings, notes=remarks.notes)
 
 
 def of_refresh(
@@ -43,21 +49,21 @@ def of_refresh(
     error: KgroupError | None,
     cluster: ClusterRef | None,
     remarks: Remarks,
-) -> dict[str, Any]:
+) -> Envelope:
     """The envelope of one ``--watch`` refresh, with ``at``, the time of the refresh.
 
     ``cluster`` is used if the refresh names no cluster: it failed, or no group was selected.
     """
     document = of_error(verb, error, remarks) if error else of_outcomes(verb, outcomes, remarks)
-    document["cluster"] = document["cluster"] or envelope(verb, cluster)["cluster"]
-    return {"kind": document.pop("kind"), "at": rfc3339(at), **document}
+    return replace(document, at=rfc3339(at), cluster=document.cluster or cluster_document(cluster))
 
 
-def write_json(document: dict[str, Any], stream: IO[str]) -> None:
-    stream.write(json_safe(json.dumps(document, indent=2, ensure_ascii=not is_utf(stream))) + "\n")
+def write_json(document: Envelope, stream: IO[str]) -> None:
+    """Write the document indented."""
+    stream.write(json_safe(json.dumps(plain(document), indent=2, ensure_ascii=not is_utf(stream))) + "\n")
 
 
-def write_json_line(document: dict[str, Any], stream: IO[str]) -> None:
+def write_json_line(document: Envelope, stream: IO[str]) -> None:
     """Write the document on one line, for verbs that write one document after another."""
     stream.write(one_line_json(document, ascii_only=not is_utf(stream)) + "\n")
 
@@ -67,9 +73,9 @@ def is_utf(stream: IO[str]) -> bool:
     return (getattr(stream, "encoding", None) or "utf-8").lower().startswith("utf")
 
 
-def write_yaml(document: dict[str, Any], stream: IO[str]) -> None:
+def write_yaml(document: Envelope, stream: IO[str]) -> None:
     """Write the same document as YAML, with the keys in the same order."""
-    stream.write(to_yaml(document))
+    stream.write(to_yaml(plain(document)))
 
 
 _NOT_ASCII = r"[^\x00-\x7e]"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import IO, Any
 
-from kgroup.model.envelope import envelope
+from kgroup.model.envelope import Envelope, envelope
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome, OutcomeItem, json_form
-from kgroup.output.formats.envelope import is_utf, to_yaml, write_json, write_yaml
+from kgroup.output.formats.envelope import is_utf, to_yaml, with_remarks, write_json, write_yaml
 from kgroup.output.remarks import Remarks
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.json_line import one_line_json, plain
@@ -52,22 +53,23 @@ class StreamedDocument:
     def end(self, remarks: Remarks, error: RowError | None = None) -> None:
         """Write the rest. ``error`` is the one that ended the command in the midst of its data."""
         self._errors += () if error is None else (error,)
-        document = {**self._envelope(), **remarks.document()}
+        document = with_remarks(self._envelope(self._held), remarks)
         if self.begun:
-            self._form.end({name: document[name] for name in ("errors", *remarks.document())})
+            self._form.end({name: getattr(document, name) for name in ("errors", "warnings", "notes")})
         else:
-            self._form.whole({**document, "data": plain([json_form(subject) for subject in self._held])})
+            self._form.whole(document)
 
     def _begin(self) -> None:
         document = self._envelope()
-        self._form.begin({name: document[name] for name in ("kind", "cluster", "executed")})
+        self._form.begin({name: getattr(document, name) for name in ("kind", "cluster", "executed")})
         self.begun = True
         for subject in self._held:
             self._form.next(subject)
         self._held.clear()
 
-    def _envelope(self) -> dict[str, Any]:
-        return envelope(self._kind or self._verb, self._cluster, executed=self._executed, errors=self._errors)
+    def _envelope(self, subjects: Iterable[OutcomeItem] = ()) -> Envelope:
+        data = map(json_form, subjects)
+        return envelope(self._kind or self._verb, self._cluster, data, executed=self._executed, errors=self._errors)
 
 
 class _Json:
@@ -78,7 +80,7 @@ class _Json:
         self._is_utf = is_utf(stream)
         self._rows = 0
 
-    def whole(self, document: dict[str, Any]) -> None:
+    def whole(self, document: Envelope) -> None:
         write_json(document, self._stream)
 
     def begin(self, head: dict[str, Any]) -> None:
@@ -109,14 +111,14 @@ class _Yaml:
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
 
-    def whole(self, document: dict[str, Any]) -> None:
+    def whole(self, document: Envelope) -> None:
         write_yaml(document, self._stream)
 
     def begin(self, head: dict[str, Any]) -> None:
-        self._stream.write(to_yaml(head) + "data:\n")
+        self._stream.write(to_yaml(plain(head)) + "data:\n")
 
     def next(self, subject: OutcomeItem) -> None:
         self._stream.write(to_yaml(plain([json_form(subject)])))
 
     def end(self, rest: dict[str, Any]) -> None:
-        self._stream.write(to_yaml(rest))
+        self._stream.write(to_yaml(plain(rest)))

@@ -27,6 +27,7 @@ from kgroup.output.pages.lag_records import records_of
 from kgroup.output.terminal.draw import draw
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import ExitCode
+from kgroup.support.json_line import plain
 from tests.helpers.cases.lag import HOUR, MINUTE, NOW, Part, at, evidence, group, member
 from tests.helpers.cases.lag_groups import GROUPS, in_order
 
@@ -179,13 +180,13 @@ def test_violations_close_the_page_and_decide_the_exit() -> None:
     ]
     assert found.exit_code is ExitCode.CHECK_FAILED
     assert of_page(ALL).exit_code is ExitCode.DONE
-    data = of_outcomes("lag", [found])["data"]
+    data = plain(of_outcomes("lag", [found]).data)
     assert [len(each["violations"]) for each in data] == [1, 1, 1, 1]
     assert data[3]["violations"][0]["known"] is False
 
 
 def test_json_has_every_row_whatever_is_shown() -> None:
-    (data,) = of_outcomes("lag", [of_page([ENRICH], LagView(top=1), whole=True)])["data"]
+    (data,) = plain(of_outcomes("lag", [of_page([ENRICH], LagView(top=1), whole=True)]).data)
 
     assert len(data["partitions"]) == 4
     assert data["verdict"] is None
@@ -305,7 +306,7 @@ def test_records_that_are_lost_show_in_the_metrics() -> None:
 
 
 def test_the_document_of_a_group_and_its_partitions_says_why_a_status_is_unknown() -> None:
-    data = of_outcomes("lag", [of_page(ALL, LagView(sort=SortBy.NAME), whole=True)])["data"]
+    data = plain(of_outcomes("lag", [of_page(ALL, LagView(sort=SortBy.NAME), whole=True)]).data)
 
     for each in (data[3], data[3]["partitions"][1], data[3]["topics"][0]):
         assert (each["lag_status"], each["lag_status_unknown_reason"]) == (None, "its log could not be read")
@@ -338,7 +339,7 @@ def test_a_described_group_with_its_verdict() -> None:
     ]
     row = next(line for line in lines if line.startswith("enrich-1"))
     assert row.split()[-4:] == ["3940025", "1", "45s", "1h"]
-    (data,) = of_outcomes("describe", [found])["data"]
+    (data,) = plain(of_outcomes("describe", [found]).data)
     assert data["verdict"]["stuck_partitions"] == ({"topic": "orders", "partition": 7},)
     assert data["partitions"][0]["time_lag_ms"] == 38 * MINUTE
     assert data["partitions"][0]["last_commit_at"] == "2026-11-21T00:58:40.000Z"
