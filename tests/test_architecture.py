@@ -126,7 +126,10 @@ def test_the_sources_were_found() -> None:
         (
             EVERYTHING,
             ("typer",),
-            ("kgroup.cli.app", "kgroup.cli.tree", "kgroup.cli.typer_adapter", "kgroup.cli.options", "kgroup.commands"),
+            (
+                *("kgroup.cli.app", "kgroup.cli.tree", "kgroup.cli.typer_adapter", "kgroup.cli.options"),
+                *("kgroup.cli.panels", "kgroup.commands"),
+            ),
         ),
         (EVERYTHING, ("click", "requests", "numpy"), ()),
         (EVERYTHING, ("kafka.net",), ("kgroup.cluster.coordinator", "kgroup.cluster.login")),

@@ -39,7 +39,7 @@ from kgroup.catchup.service.start import ResumeRequest, finish_release, resume_c
 from kgroup.catchup.service.start_plan import StartRequest
 from kgroup.catchup.service.stop_and_cancel import cancel_plan, prune_plans, stop_plan
 from kgroup.changes.preconditions import check_execution, prepare_change
-from kgroup.cli.help_parts import SAFETY, WHAT
+from kgroup.cli.panels import safety_option, what_option
 from kgroup.groups.reset_targets import resolved_text
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages.catchup import list_outcome, outcome
@@ -53,7 +53,7 @@ GROUP = typer.Argument(
     metavar="[GROUP]", help="The group; not needed with --range and --skipped-by.", show_default=False
 )
 PLAN = typer.Argument(metavar="PLAN|GROUP", help="The id of a plan, or the name of its group if it has one plan.")
-VERBOSE = typer.Option("--verbose", "-v", rich_help_panel=WHAT, help="Show every row.")
+VERBOSE = what_option("--verbose", "-v", help="Show every row.")
 
 
 def start(
@@ -65,12 +65,7 @@ def start(
     ledger: LedgerOptions,
     group: Annotated[str | None, GROUP] = None,
     release_only: Annotated[
-        bool,
-        typer.Option(
-            "--release-only",
-            rich_help_panel=WHAT,
-            help="Release the group now; name the destination later, with resume.",
-        ),
+        bool, what_option("--release-only", help="Release the group now; name the destination later, with resume.")
     ] = False,
     verbose: Annotated[bool, VERBOSE] = False,
 ) -> Outcome:
@@ -191,10 +186,9 @@ def _follow(run: Invocation, ledger: LedgerOptions, plan: str, *, verbose: bool)
         yield lambda: (outcome(followed.read(), engine.cluster.ref, run.command_line, verbose=verbose),)
 
 
-ASSUME = typer.Option(
+ASSUME = safety_option(
     "--assume",
     metavar="[T:P=]released|unreleased",
-    rich_help_panel=SAFETY,
     help="Result of an interrupted release that the log does not show (repeatable).",
 )
 
@@ -226,9 +220,7 @@ def resume(
     how: ExecuteOptions,
     ledger: LedgerOptions,
     plan: Annotated[str, PLAN],
-    release_only: Annotated[
-        bool, typer.Option("--release-only", rich_help_panel=WHAT, help="Only finish an interrupted release.")
-    ] = False,
+    release_only: Annotated[bool, what_option("--release-only", help="Only finish an interrupted release.")] = False,
     assume: Annotated[list[str] | None, ASSUME] = None,
 ) -> Outcome:
     """Continue a plan: finish its release, replay the rest, verify it.
@@ -268,21 +260,10 @@ def cancel(
     ledger: LedgerOptions,
     plan: Annotated[str, PLAN],
     accept: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--accept",
-            metavar="CODE",
-            rich_help_panel=SAFETY,
-            help="Override one refusal (repeatable).",
-        ),
+        list[str] | None, safety_option("--accept", metavar="CODE", help="Override one refusal (repeatable).")
     ] = None,
     abandon: Annotated[
-        bool,
-        typer.Option(
-            "--abandon",
-            rich_help_panel=SAFETY,
-            help="Abandon the undelivered records; they are listed, nothing is moved.",
-        ),
+        bool, safety_option("--abandon", help="Abandon the undelivered records; they are listed, nothing is moved.")
     ] = False,
     assume: Annotated[list[str] | None, ASSUME] = None,
 ) -> Outcome:

@@ -12,7 +12,7 @@ from kgroup.changes.delete import idle_groups, plan_delete
 from kgroup.changes.options import Change
 from kgroup.changes.preconditions import check_some_named, prepare_change
 from kgroup.changes.select_groups import groups_to_change, reload_groups
-from kgroup.cli.help_parts import WHICH
+from kgroup.cli.panels import which_option
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.commands.make_change import make_change
 from kgroup.groups.selection import Groups, check_groups
@@ -31,11 +31,8 @@ def delete(
     how: Change,
     idle_for: Annotated[
         str | None,
-        typer.Option(
-            "--idle-for",
-            metavar="DURATION",
-            rich_help_panel=WHICH,
-            help="Only empty groups without commits and members for this long.",
+        which_option(
+            "--idle-for", metavar="DURATION", help="Only empty groups without commits and members for this long."
         ),
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every group.")] = False,

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
 from msgspec.structs import replace
 
 from kgroup.changes.delete_offsets import plan_delete_offsets
 from kgroup.changes.options import Change
 from kgroup.changes.preconditions import check_some_named, prepare_change
 from kgroup.changes.select_groups import groups_to_change, reload_groups
-from kgroup.cli.help_parts import WHAT
+from kgroup.cli.panels import what_option
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.commands.make_change import make_change
 from kgroup.groups.reset_targets import parse_topics
@@ -29,17 +28,14 @@ def delete_offsets(
     how: Change,
     topic: Annotated[
         list[str] | None,
-        typer.Option(
+        what_option(
             "--topic",
             "-t",
             metavar="TOPIC[:P,...]",
-            rich_help_panel=WHAT,
             help="The topic, or some of its partitions: orders:0,1 (repeatable).",
         ),
     ] = None,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", rich_help_panel=WHAT, help="Show every partition.")
-    ] = False,
+    verbose: Annotated[bool, what_option("--verbose", "-v", help="Show every partition.")] = False,
 ) -> Outcome:
     """Delete a group's committed offsets of a topic.
 

@@ -7,11 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated
 
-import typer
 from msgspec.structs import replace
 
 from kgroup.catchup.service.pending import LedgerReading, PendingCatchups, begin_reading_cached_ledger
-from kgroup.cli.help_parts import WHAT
+from kgroup.cli.panels import what_option
 from kgroup.cluster.snapshot import Cluster, Snapshot, SnapshotRequest
 from kgroup.groups.selection import Selection, check_selection, named_groups
 from kgroup.model.groups import Group
@@ -37,28 +36,18 @@ _SCAN_TIME = "1s"
 class DescribeView:
     """The part of a group that is shown, and the limits of the search for its generation."""
 
-    members: Annotated[bool, typer.Option("--members", rich_help_panel=WHAT, help="Show the members only.")] = False
-    offsets: Annotated[
-        bool, typer.Option("--offsets", rich_help_panel=WHAT, help="Show the partitions only, all of them.")
-    ] = False
+    members: Annotated[bool, what_option("--members", help="Show the members only.")] = False
+    offsets: Annotated[bool, what_option("--offsets", help="Show the partitions only, all of them.")] = False
     state: Annotated[
-        bool,
-        typer.Option(
-            "--state", rich_help_panel=WHAT, help="Show one line per group: state, epoch, assignor, coordinator."
-        ),
+        bool, what_option("--state", help="Show one line per group: state, epoch, assignor, coordinator.")
     ] = False
     verbose: Annotated[
-        bool,
-        typer.Option(
-            "--verbose", "-v", rich_help_panel=WHAT, help="Show all rows, assignments, leader epochs, metadata."
-        ),
+        bool, what_option("--verbose", "-v", help="Show all rows, assignments, leader epochs, metadata.")
     ] = False
     no_generation: Annotated[
         bool,
-        typer.Option(
-            "--no-generation",
-            rich_help_panel=WHAT,
-            help=("Skip the search of __consumer_offsets for generation and leader of classic groups."),
+        what_option(
+            "--no-generation", help="Skip the search of __consumer_offsets for generation and leader of classic groups."
         ),
     ] = False
 

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
-import typer
 from msgspec.structs import replace
 
-from kgroup.cli.help_parts import WHAT
+from kgroup.cli.panels import what_option
 from kgroup.cluster.broker_errors import PENDING_TRANSACTION
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.groups.doctor.diagnose import check_fail_on, diagnose_cluster, diagnose_group
@@ -37,40 +36,34 @@ _SINCE, _BUDGET = "1h", "5s"
 class DoctorOptions:
     """What is checked, how far back, and what makes the check fail."""
 
-    cluster: Annotated[
-        bool, typer.Option("--cluster", rich_help_panel=WHAT, help="Check only the cluster, no groups.")
-    ] = False
+    cluster: Annotated[bool, what_option("--cluster", help="Check only the cluster, no groups.")] = False
     fail_on: Annotated[
         str | None,
-        typer.Option(
+        what_option(
             "--fail-on",
             metavar="info|warning|critical",
-            rich_help_panel=WHAT,
             help="Fail (exit 8) on a finding of this severity or a worse one.",
         ),
     ] = None
     since: Annotated[
         str | None,
-        typer.Option(
+        what_option(
             "--since",
             metavar="DURATION",
-            rich_help_panel=WHAT,
             help=f"How far back rebalances, restarts and commits are read (default: {_SINCE}).",
         ),
     ] = None
     scan_time: Annotated[
         str | None,
-        typer.Option(
+        what_option(
             "--scan-time",
             metavar="DURATION",
-            rich_help_panel=WHAT,
             help=f"Time limit for scanning __consumer_offsets; 0s skips it (default: {_BUDGET}).",
         ),
     ] = None
-    verbose: Annotated[
-        bool,
-        typer.Option("--verbose", "-v", rich_help_panel=WHAT, help="Show all partitions, all remedies, the sources."),
-    ] = False
+    verbose: Annotated[bool, what_option("--verbose", "-v", help="Show all partitions, all remedies, the sources.")] = (
+        False
+    )
 
     @property
     def severity(self) -> Severity | None:
@@ -94,14 +87,9 @@ def doctor(
     which: Selection,
     options: DoctorOptions,
     explain_rule: Annotated[
-        str | None,
-        typer.Option(
-            "--explain", metavar="RULE", rich_help_panel=WHAT, help="Explain a rule and its remedy; needs no cluster."
-        ),
+        str | None, what_option("--explain", metavar="RULE", help="Explain a rule and its remedy; needs no cluster.")
     ] = None,
-    rules: Annotated[
-        bool, typer.Option("--rules", rich_help_panel=WHAT, help="List all rules; needs no cluster.")
-    ] = False,
+    rules: Annotated[bool, what_option("--rules", help="List all rules; needs no cluster.")] = False,
 ) -> Outcome:
     """Find what is wrong with groups or the cluster, and how to fix it.
 

@@ -12,7 +12,7 @@ from kgroup.changes.execute import COMMITS
 from kgroup.changes.options import Execution
 from kgroup.changes.preconditions import check_execution
 from kgroup.changes.rights import missing_read_right
-from kgroup.cli.help_parts import WHICH
+from kgroup.cli.panels import which_option
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.eviction import plan_eviction
 from kgroup.groups.selection import Selection, check_groups
@@ -29,25 +29,15 @@ def evict(
     how: Execution,
     instance: Annotated[
         list[str] | None,
-        typer.Option(
-            "--instance",
-            metavar="ID",
-            rich_help_panel=WHICH,
-            help="A static member, by its group.instance.id (repeatable).",
-        ),
+        which_option("--instance", metavar="ID", help="A static member, by its group.instance.id (repeatable)."),
     ] = None,
     member: Annotated[
         list[str] | None,
-        typer.Option(
-            "--member",
-            metavar="ID",
-            rich_help_panel=WHICH,
-            help="A member, by its member id, or by a client id that is unique (repeatable).",
+        which_option(
+            "--member", metavar="ID", help="A member, by its member id, or by a client id that is unique (repeatable)."
         ),
     ] = None,
-    all_members: Annotated[
-        bool, typer.Option("--all-members", rich_help_panel=WHICH, help="All members of the group.")
-    ] = False,
+    all_members: Annotated[bool, which_option("--all-members", help="All members of the group.")] = False,
 ) -> Outcome:
     """Remove members from a group.
 

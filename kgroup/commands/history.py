@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
-import typer
 from msgspec.structs import replace
 
 from kgroup.catchup.service.pending import begin_reading_cached_ledger
 from kgroup.changes.journal import Journal
-from kgroup.cli.help_parts import WHAT, WHICH
+from kgroup.cli.panels import what_option, which_option
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.snapshot import Cluster
 from kgroup.groups.history.follow import FollowCursor
@@ -51,11 +50,10 @@ class HistoryFilter(Selection):
 
     topic: Annotated[
         list[str] | None,
-        typer.Option(
+        which_option(
             "--topic",
             "-t",
             metavar="TOPIC[:P,...]",
-            rich_help_panel=WHICH,
             help="Only groups that use this topic; with --commits only its partitions: orders:7.",
         ),
     ] = None
@@ -67,26 +65,15 @@ class HistorySpan:
 
     since: Annotated[
         str,
-        typer.Option(
-            "--since",
-            metavar="DURATION|TIME",
-            rich_help_panel=WHAT,
-            help="Start of the period: 30m ago or 03:05Z (default: 1h).",
-        ),
+        what_option("--since", metavar="DURATION|TIME", help="Start of the period: 30m ago or 03:05Z (default: 1h)."),
     ] = "1h"
     until: Annotated[
-        str | None,
-        typer.Option(
-            "--until", metavar="DURATION|TIME", rich_help_panel=WHAT, help="End of the period (default: now)."
-        ),
+        str | None, what_option("--until", metavar="DURATION|TIME", help="End of the period (default: now).")
     ] = None
     scan_time: Annotated[
         str,
-        typer.Option(
-            "--scan-time",
-            metavar="DURATION",
-            rich_help_panel=WHAT,
-            help="Time limit for scanning __consumer_offsets (default: 10s).",
+        what_option(
+            "--scan-time", metavar="DURATION", help="Time limit for scanning __consumer_offsets (default: 10s)."
         ),
     ] = "10s"
 
@@ -110,25 +97,17 @@ class HistoryView:
     """Which parts of a history are shown."""
 
     commits: Annotated[
-        bool,
-        typer.Option(
-            "--commits", rich_help_panel=WHAT, help="Show the jumps and resets of committed offsets, old and new."
-        ),
+        bool, what_option("--commits", help="Show the jumps and resets of committed offsets, old and new.")
     ] = False
     follow: Annotated[
-        bool,
-        typer.Option("--follow", "-f", rich_help_panel=WHAT, help="Print a line for each new rebalance, until ctrl-C."),
+        bool, what_option("--follow", "-f", help="Print a line for each new rebalance, until ctrl-C.")
     ] = False
     limit: Annotated[
-        int | None,
-        typer.Option(
-            "--limit", "-n", metavar="N", rich_help_panel=WHAT, help="Show the newest N rebalances; 0 shows all."
-        ),
+        int | None, what_option("--limit", "-n", metavar="N", help="Show the newest N rebalances; 0 shows all.")
     ] = None
-    verbose: Annotated[
-        bool,
-        typer.Option("--verbose", "-v", rich_help_panel=WHAT, help="Show all members, also those without a change."),
-    ] = False
+    verbose: Annotated[bool, what_option("--verbose", "-v", help="Show all members, also those without a change.")] = (
+        False
+    )
 
 
 def history(run: Invocation, which: HistoryFilter, span: HistorySpan, view: HistoryView) -> Outcomes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +13,7 @@ import typer
 from msgspec.structs import replace
 
 from kgroup.catchup.service.pending import PendingCatchups, begin_reading_cached_ledger
-from kgroup.cli.help_parts import WHAT
+from kgroup.cli.panels import what_option
 from kgroup.cluster.deadline import SharedTime
 from kgroup.cluster.lag_reading import Need
 from kgroup.cluster.snapshot import Cluster, Snapshot, SnapshotRequest
@@ -43,7 +44,7 @@ from kgroup.support.units import plural
 if TYPE_CHECKING:
     from kgroup.groups.verdict.group import GroupVerdict
 
-CHECK = "As a check (exit 8)"
+check_option = partial(typer.Option, rich_help_panel="As a check (exit 8)")
 
 _WANT = SnapshotRequest(generation_budget_s=0)
 _DEFAULT_BUDGET = "5s"
@@ -60,57 +61,48 @@ class LagOptions:
 
     by: Annotated[
         RowLevel | None,
-        typer.Option(
+        what_option(
             "--by",
             metavar="partition|topic|group",
-            rich_help_panel=WHAT,
             help="What a row is (default: group; partition for one named group).",
         ),
     ] = None
     sort: Annotated[
         SortBy,
-        typer.Option(
+        what_option(
             "--sort",
             metavar="status|lag|time|trend|name",
-            rich_help_panel=WHAT,
             help="Order of the rows (default: status). Of more than 250 groups only pages are sorted as a whole.",
         ),
     ] = SortBy.STATUS
-    top: Annotated[
-        int | None,
-        typer.Option("--top", "-n", metavar="N", min=1, rich_help_panel=WHAT, help="Show the first N rows only."),
-    ] = None
+    top: Annotated[int | None, what_option("--top", "-n", metavar="N", min=1, help="Show the first N rows only.")] = (
+        None
+    )
     isolation: Annotated[
         Isolation,
-        typer.Option(
+        what_option(
             "--isolation",
             metavar="read_uncommitted|read_committed",
-            rich_help_panel=WHAT,
             help=(
                 "Count up to the log end (read_uncommitted), or to the last stable offset (default: read_uncommitted)."
             ),
         ),
     ] = Isolation.READ_UNCOMMITTED
-    no_time: Annotated[
-        bool,
-        typer.Option("--no-time", rich_help_panel=WHAT, help="Skip reading the timestamps of records (no time lag)."),
-    ] = False
+    no_time: Annotated[bool, what_option("--no-time", help="Skip reading the timestamps of records (no time lag).")] = (
+        False
+    )
     scan_time: Annotated[
         str,
-        typer.Option(
+        what_option(
             "--scan-time",
             metavar="DURATION",
-            rich_help_panel=WHAT,
-            help=("Time limit for scanning __consumer_offsets for commits; 0s skips it (default: 5s)."),
+            help="Time limit for scanning __consumer_offsets for commits; 0s skips it (default: 5s).",
         ),
     ] = _DEFAULT_BUDGET
     metrics_file: Annotated[
         str | None,
-        typer.Option(
-            "--metrics-file",
-            metavar="FILE",
-            rich_help_panel=WHAT,
-            help="Write -o prometheus to FILE atomically, instead of stdout.",
+        what_option(
+            "--metrics-file", metavar="FILE", help="Write -o prometheus to FILE atomically, instead of stdout."
         ),
     ] = None
 
@@ -134,30 +126,18 @@ class BoundOptions:
 
     max_lag: Annotated[
         int | None,
-        typer.Option(
-            "--max-lag",
-            metavar="N",
-            min=0,
-            rich_help_panel=CHECK,
-            help="Fail (exit 8) if a row has more than N unread records.",
-        ),
+        check_option("--max-lag", metavar="N", min=0, help="Fail (exit 8) if a row has more than N unread records."),
     ] = None
     max_lag_time: Annotated[
         str | None,
-        typer.Option(
-            "--max-lag-time",
-            metavar="DURATION",
-            rich_help_panel=CHECK,
-            help="Fail (exit 8) if the oldest unread record of a row is older.",
+        check_option(
+            "--max-lag-time", metavar="DURATION", help="Fail (exit 8) if the oldest unread record of a row is older."
         ),
     ] = None
     fail_on: Annotated[
         str | None,
-        typer.Option(
-            "--fail-on",
-            metavar="warn|rewind|stall|stop|no-reader",
-            rich_help_panel=CHECK,
-            help="Fail (exit 8) on this status or a worse one.",
+        check_option(
+            "--fail-on", metavar="warn|rewind|stall|stop|no-reader", help="Fail (exit 8) on this status or a worse one."
         ),
     ] = None
 

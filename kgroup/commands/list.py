@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-import typer
-
-from kgroup.cli.help_parts import WHICH
+from kgroup.cli.panels import which_option
 from kgroup.cluster.snapshot import Cluster
 from kgroup.groups.selection import Selection, check_selection
 from kgroup.model.outcome import Outcome
@@ -25,19 +23,17 @@ class ListFilter:
 
     coordinator: Annotated[
         int | None,
-        typer.Option(
+        which_option(
             "--coordinator",
             metavar="BROKER",
-            rich_help_panel=WHICH,
-            help=("Only groups coordinated by this broker; with --from-log the broker may be down."),
+            help="Only groups coordinated by this broker; with --from-log the broker may be down.",
         ),
     ] = None
     idle_for: Annotated[
         str | None,
-        typer.Option(
+        which_option(
             "--idle-for",
             metavar="DURATION",
-            rich_help_panel=WHICH,
             help="Only groups without a commit, or a change of members, for this long.",
         ),
     ] = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,7 +16,7 @@ from kgroup.changes.execute import ChangeContext, PlannedChange
 from kgroup.changes.migrate import Migration, MigrationOptions, choose, plan_again, prepare_migration
 from kgroup.changes.options import Change
 from kgroup.changes.preconditions import check_some_named, prepare_change
-from kgroup.cli.help_parts import WHAT, WHICH
+from kgroup.cli.panels import what_option, which_option
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.commands.make_change import make_change
 from kgroup.groups.change_result import Result
@@ -53,7 +54,7 @@ from kgroup.support.units import plural
 if TYPE_CHECKING:
     from kgroup.groups.migration.client_config import ConfigPlan
 
-APPLICATION = "The application"
+application_option = partial(typer.Option, rich_help_panel="The application")
 _ONLY = ("ready",)
 _UNSEEN = (ExitCode.NOT_AUTHORIZED, ExitCode.UNREACHABLE, ExitCode.NOT_FOUND)
 
@@ -71,21 +72,17 @@ class ApplicationOptions:
 
     client: Annotated[
         list[str] | None,
-        typer.Option(
+        application_option(
             "--client",
             metavar="[GROUP=]NAME:VERSION",
-            rich_help_panel=APPLICATION,
-            help=(
-                "Client of the application: java:4.4.0; @FILE has one per line (repeatable). Brokers do not know it."
-            ),
+            help="Client of the application: java:4.4.0; @FILE has one per line (repeatable). Brokers do not know it.",
         ),
     ] = None
     client_config: Annotated[
         str | None,
-        typer.Option(
+        application_option(
             "--client-config",
             metavar="FILE",
-            rich_help_panel=APPLICATION,
             help=(
                 "Configuration of the application (Java properties, librdkafka, YAML): list the changes that it needs."
             ),
@@ -93,11 +90,8 @@ class ApplicationOptions:
     ] = None
     write: Annotated[
         str | None,
-        typer.Option(
-            "--write",
-            metavar="FILE",
-            rich_help_panel=APPLICATION,
-            help="Write the changed configuration to a new file (properties only).",
+        application_option(
+            "--write", metavar="FILE", help="Write the changed configuration to a new file (properties only)."
         ),
     ] = None
 
@@ -108,29 +102,16 @@ class Goal:
 
     protocol: Annotated[
         TargetProtocol,
-        typer.Option(
-            "--protocol",
-            metavar="consumer|classic",
-            rich_help_panel=WHAT,
-            help="Protocol to move to (default: consumer).",
-        ),
+        what_option("--protocol", metavar="consumer|classic", help="Protocol to move to (default: consumer)."),
     ] = TargetProtocol.CONSUMER
     session_timeout: Annotated[
         str | None,
-        typer.Option(
-            "--session-timeout",
-            metavar="DURATION",
-            rich_help_panel=WHAT,
-            help="Set the group's own consumer.session.timeout.ms.",
-        ),
+        what_option("--session-timeout", metavar="DURATION", help="Set the group's own consumer.session.timeout.ms."),
     ] = None
     heartbeat_interval: Annotated[
         str | None,
-        typer.Option(
-            "--heartbeat-interval",
-            metavar="DURATION",
-            rich_help_panel=WHAT,
-            help="Set the group's own consumer.heartbeat.interval.ms.",
+        what_option(
+            "--heartbeat-interval", metavar="DURATION", help="Set the group's own consumer.heartbeat.interval.ms."
         ),
     ] = None
 
@@ -159,16 +140,12 @@ def migrate(
     goal: Goal,
     application: ApplicationOptions,
     only: Annotated[
-        str | None,
-        typer.Option("--only", metavar="ready", rich_help_panel=WHICH, help="Move only groups that are READY."),
+        str | None, which_option("--only", metavar="ready", help="Move only groups that are READY.")
     ] = None,
     watch: Annotated[
-        bool,
-        typer.Option(
-            "--watch", "-w", rich_help_panel=WHAT, help="Follow a rollout until all members use the protocol."
-        ),
+        bool, what_option("--watch", "-w", help="Follow a rollout until all members use the protocol.")
     ] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", rich_help_panel=WHAT, help="Show every check.")] = False,
+    verbose: Annotated[bool, what_option("--verbose", "-v", help="Show every check.")] = False,
 ) -> Outcome:
     """Move groups to the consumer protocol, or back to classic.
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from kgroup.cli.help_parts import WHAT, WHICH
+from kgroup.cli.panels import what_option, which_option
 from kgroup.cluster.snapshot import Cluster
 from kgroup.groups.lag.evidence import Isolation
 from kgroup.groups.peek import (
@@ -45,21 +45,14 @@ class PeekSubject:
         typer.Argument(metavar="[GROUP|TOPIC:P]", help="A group, or partitions: orders:3.", show_default=False),
     ] = None
     group: Annotated[
-        str | None,
-        typer.Option(
-            "--group",
-            metavar="GROUP",
-            rich_help_panel=WHICH,
-            help="The group, if its name has the form of a partition.",
-        ),
+        str | None, which_option("--group", metavar="GROUP", help="The group, if its name has the form of a partition.")
     ] = None
     topic: Annotated[
         list[str] | None,
-        typer.Option(
+        which_option(
             "--topic",
             "-t",
             metavar="TOPIC[:P,...]",
-            rich_help_panel=WHICH,
             help="Partitions of the group instead of its stuck ones: orders:0,1 (repeatable).",
         ),
     ] = None
@@ -71,61 +64,35 @@ class PeekOptions:
 
     offset: Annotated[
         str | None,
-        typer.Option(
+        what_option(
             "--offset",
             metavar="N|earliest|latest",
-            rich_help_panel=WHAT,
             help="Read from here instead of the committed offset; latest shows the last records.",
         ),
     ] = None
     before: Annotated[
-        int,
-        typer.Option(
-            "--before",
-            metavar="N",
-            min=0,
-            max=_MOST,
-            rich_help_panel=WHAT,
-            help="Also show N records before it (default: 0).",
-        ),
+        int, what_option("--before", metavar="N", min=0, max=_MOST, help="Also show N records before it (default: 0).")
     ] = 0
     count: Annotated[
         int,
-        typer.Option(
-            "--count",
-            "-n",
-            metavar="N",
-            min=1,
-            max=_MOST,
-            rich_help_panel=WHAT,
-            help="Show N records of each partition (default: 3).",
+        what_option(
+            "--count", "-n", metavar="N", min=1, max=_MOST, help="Show N records of each partition (default: 3)."
         ),
     ] = 3
     isolation: Annotated[
         Isolation,
-        typer.Option(
+        what_option(
             "--isolation",
             metavar="read_committed|read_uncommitted",
-            rich_help_panel=WHAT,
-            help=("read_uncommitted also shows records of open and aborted transactions (default: read_committed)."),
+            help="read_uncommitted also shows records of open and aborted transactions (default: read_committed).",
         ),
     ] = Isolation.READ_COMMITTED
     value_format: Annotated[
         ValueFormat,
-        typer.Option(
-            "--value-format",
-            metavar="text|json|hex|base64",
-            rich_help_panel=WHAT,
-            help="How values are written (default: text).",
-        ),
+        what_option("--value-format", metavar="text|json|hex|base64", help="How values are written (default: text)."),
     ] = ValueFormat.TEXT
-    to: Annotated[
-        str | None,
-        typer.Option("--to", metavar="FILE", rich_help_panel=WHAT, help="Also write the records to a new file."),
-    ] = None
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", rich_help_panel=WHAT, help="Show whole values in the table.")
-    ] = False
+    to: Annotated[str | None, what_option("--to", metavar="FILE", help="Also write the records to a new file.")] = None
+    verbose: Annotated[bool, what_option("--verbose", "-v", help="Show whole values in the table.")] = False
 
 
 def peek(run: Invocation, which: PeekSubject, options: PeekOptions) -> Outcome:

@@ -17,7 +17,7 @@ from kgroup.changes.preconditions import check_some_named, prepare_change
 from kgroup.changes.reset import plan_reset
 from kgroup.changes.save_skipped import STDOUT, check_apart, check_target, check_target_topic, preview, save_skipped
 from kgroup.changes.select_groups import groups_to_change, reload_groups
-from kgroup.cli.help_parts import WHAT
+from kgroup.cli.panels import what_option
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.commands.make_change import make_change
 from kgroup.groups.change_plan import ChangePlan, committed
@@ -62,44 +62,37 @@ _TARGETS = (
     "--to-earliest, --to-latest, --to-current, --to-offset, --shift-by, --to-datetime, --by-duration, --from-file, "
     "--from-group"
 )
-WHERE = "Where to"
+where_option = partial(typer.Option, rich_help_panel="Where to")
 
 
 @dataclass(frozen=True, slots=True)
 class ResetTargetOptions:
     """Where the offsets go: exactly one of these."""
 
-    to_earliest: Annotated[bool, typer.Option("--to-earliest", rich_help_panel=WHERE, help="To the log start.")] = False
-    to_latest: Annotated[bool, typer.Option("--to-latest", rich_help_panel=WHERE, help="To the log end.")] = False
+    to_earliest: Annotated[bool, where_option("--to-earliest", help="To the log start.")] = False
+    to_latest: Annotated[bool, where_option("--to-latest", help="To the log end.")] = False
     to_current: Annotated[
         bool,
-        typer.Option(
-            "--to-current",
-            rich_help_panel=WHERE,
-            help=("Commit the current offset again (renews its expiry); the log end if there is none."),
+        where_option(
+            "--to-current", help="Commit the current offset again (renews its expiry); the log end if there is none."
         ),
     ] = False
     to_offset: Annotated[
         list[str] | None,
-        typer.Option(
+        where_option(
             "--to-offset",
             metavar="OFFSET",
-            rich_help_panel=WHERE,
             help="To this offset, or to an offset per partition: orders:0=17,orders:1=20.",
         ),
     ] = None
     shift_by: Annotated[
-        int | None,
-        typer.Option(
-            "--shift-by", metavar="N", rich_help_panel=WHERE, help="Forward by N offsets, or back if N is negative."
-        ),
+        int | None, where_option("--shift-by", metavar="N", help="Forward by N offsets, or back if N is negative.")
     ] = None
     to_datetime: Annotated[
         str | None,
-        typer.Option(
+        where_option(
             "--to-datetime",
             metavar="TIME",
-            rich_help_panel=WHERE,
             help=(
                 "To the first record since TIME: 2026-11-21T03:05:00.000Z (UTC if it has no zone), or "
                 "epoch milliseconds."
@@ -108,27 +101,20 @@ class ResetTargetOptions:
     ] = None
     by_duration: Annotated[
         str | None,
-        typer.Option(
-            "--by-duration",
-            metavar="AGO",
-            rich_help_panel=WHERE,
-            help="To the first record since this long ago: 2h, PT2H, P1DT12H.",
+        where_option(
+            "--by-duration", metavar="AGO", help="To the first record since this long ago: 2h, PT2H, P1DT12H."
         ),
     ] = None
     from_file: Annotated[
         str | None,
-        typer.Option(
+        where_option(
             "--from-file",
             metavar="FILE",
-            rich_help_panel=WHERE,
-            help=("To the offsets of a file (- is stdin): of kgroup export, --backup or kafka-consumer-groups.sh."),
+            help="To the offsets of a file (- is stdin): of kgroup export, --backup or kafka-consumer-groups.sh.",
         ),
     ] = None
     from_group: Annotated[
-        str | None,
-        typer.Option(
-            "--from-group", metavar="OTHER", rich_help_panel=WHERE, help="To the committed offsets of another group."
-        ),
+        str | None, where_option("--from-group", metavar="OTHER", help="To the committed offsets of another group.")
     ] = None
 
     def scenario(self, now: datetime = ANY_TIME) -> ResetScenario | None:
@@ -183,41 +169,34 @@ class PartitionSelection:
 
     topic: Annotated[
         list[str] | None,
-        typer.Option(
+        what_option(
             "--topic",
             "-t",
             metavar="TOPIC[:P,...]",
-            rich_help_panel=WHAT,
             help="A topic, or some of its partitions: orders:0,1 (repeatable).",
         ),
     ] = None
-    all_topics: Annotated[
-        bool, typer.Option("--all-topics", rich_help_panel=WHAT, help="All partitions that the group has committed.")
-    ] = False
+    all_topics: Annotated[bool, what_option("--all-topics", help="All partitions that the group has committed.")] = (
+        False
+    )
     only: Annotated[
         str | None,
-        typer.Option(
+        what_option(
             "--only",
             metavar="out-of-range",
-            rich_help_panel=WHAT,
-            help=("Only partitions whose committed offset is out of range (default target: the log start)."),
+            help="Only partitions whose committed offset is out of range (default target: the log start).",
         ),
     ] = None
-    create: Annotated[
-        bool, typer.Option("--create", rich_help_panel=WHAT, help="Create the group if it does not exist.")
-    ] = False
+    create: Annotated[bool, what_option("--create", help="Create the group if it does not exist.")] = False
     save_skipped: Annotated[
         str | None,
-        typer.Option(
+        what_option(
             "--save-skipped",
             metavar="FILE|topic:NAME",
-            rich_help_panel=WHAT,
             help="Save the skipped records: as JSON lines (- is stdout), or in a topic.",
         ),
     ] = None
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", rich_help_panel=WHAT, help="Show every partition.")] = (
-        False
-    )
+    verbose: Annotated[bool, what_option("--verbose", "-v", help="Show every partition.")] = False
 
 
 def reset(

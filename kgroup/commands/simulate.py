@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import msgspec
-import typer
 from msgspec.structs import replace
 
-from kgroup.cli.help_parts import WHAT, WHICH
+from kgroup.cli.panels import what_option, which_option
 from kgroup.groups.assignors.model import AssignorTopic
 from kgroup.groups.selection import (
     Selection,
@@ -70,90 +69,69 @@ class SimulationOptions:
     """The changes to simulate, and the assumptions."""
 
     add: Annotated[
-        int | None,
-        typer.Option(
-            "--add", metavar="N", min=1, max=_MOST_MEMBERS, rich_help_panel=WHAT, help="Start N more members."
-        ),
+        int | None, what_option("--add", metavar="N", min=1, max=_MOST_MEMBERS, help="Start N more members.")
     ] = None
     remove: Annotated[
         list[str] | None,
-        typer.Option(
+        what_option(
             "--remove",
             metavar="N|MEMBER",
-            rich_help_panel=WHAT,
             help="Stop N members, or this one by member, instance or client id (repeatable).",
         ),
     ] = None
     kill: Annotated[
         int | None,
-        typer.Option(
-            "--kill",
-            metavar="N",
-            min=1,
-            max=_MOST_MEMBERS,
-            rich_help_panel=WHAT,
-            help="Kill N members (kill -9), each replaced at once.",
+        what_option(
+            "--kill", metavar="N", min=1, max=_MOST_MEMBERS, help="Kill N members (kill -9), each replaced at once."
         ),
     ] = None
     restart_rolling: Annotated[
-        bool,
-        typer.Option("--restart-rolling", rich_help_panel=WHAT, help="Restart all members, one after the other."),
+        bool, what_option("--restart-rolling", help="Restart all members, one after the other.")
     ] = False
-    static: Annotated[
-        bool,
-        typer.Option("--static", rich_help_panel=WHAT, help="Compare with static members (group.instance.id)."),
-    ] = False
+    static: Annotated[bool, what_option("--static", help="Compare with static members (group.instance.id).")] = False
     partitions: Annotated[
         list[str] | None,
-        typer.Option(
-            "--partitions",
-            metavar="[TOPIC=]+K",
-            rich_help_panel=WHAT,
-            help="Add K partitions to a topic, or to each topic (repeatable).",
+        what_option(
+            "--partitions", metavar="[TOPIC=]+K", help="Add K partitions to a topic, or to each topic (repeatable)."
         ),
     ] = None
     assignor: Annotated[
         str | None,
-        typer.Option(
+        what_option(
             "--assignor",
             metavar="range|roundrobin|sticky|cooperative-sticky|uniform",
-            rich_help_panel=WHAT,
-            help=("Compare with this assignor; without another change, show what a change to it moves."),
+            help="Compare with this assignor; without another change, show what a change to it moves.",
         ),
     ] = None
     session_timeout: Annotated[
         str | None,
-        typer.Option(
+        what_option(
             "--session-timeout",
             metavar="DURATION",
-            rich_help_panel=WHAT,
             help="Time until an absent member is removed (default: that of the group).",
         ),
     ] = None
     restart_time: Annotated[
         str | None,
-        typer.Option(
+        what_option(
             "--restart-time",
             metavar="DURATION",
-            rich_help_panel=WHAT,
             help="Time from the stop of a member until it joins again (default: 30s).",
         ),
     ] = None
     rebalance_time: Annotated[
         str | None,
-        typer.Option(
+        what_option(
             "--rebalance-time",
             metavar="DURATION",
-            rich_help_panel=WHAT,
-            help=("Duration of a rebalance (default: the median of the last day, if the log has it)."),
+            help="Duration of a rebalance (default: the median of the last day, if the log has it).",
         ),
     ] = None
     from_file: Annotated[
         str | None,
-        typer.Option(
+        which_option(
             "--from-file",
             metavar="FILE",
-            rich_help_panel=WHICH,
             help="Read groups from kgroup describe -o json (- is stdin); needs no cluster.",
         ),
     ] = None

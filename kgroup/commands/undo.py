@@ -23,7 +23,7 @@ from kgroup.changes.undo import (
     not_undoable,
     plan_undo,
 )
-from kgroup.cli.help_parts import WHAT
+from kgroup.cli.panels import what_option
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.commands.make_change import make_change
 from kgroup.groups.change_plan import ChangePlan
@@ -71,9 +71,7 @@ def undo(
             metavar="[ID|GROUP]", help="A change, like ch-7k2f; the last one by default. With --as-of a group's name."
         ),
     ] = None,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", rich_help_panel=WHAT, help="Show every partition.")
-    ] = False,
+    verbose: Annotated[bool, what_option("--verbose", "-v", help="Show every partition.")] = False,
 ) -> Outcome:
     """Undo a change.
 

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-import typer
-
-from kgroup.cli.help_parts import SAFETY, WHAT
+from kgroup.cli.panels import safety_option, what_option
 from kgroup.cluster.snapshot import Cluster
 from kgroup.groups.selection import Selection, check_selection, names_of, names_only
 from kgroup.groups.wait_conditions import FORMS, Condition, holds_without_group, parse_conditions
@@ -26,32 +24,22 @@ class WaitOptions:
 
     conditions: Annotated[
         list[str] | None,
-        typer.Option(
-            "--for",
-            metavar="CONDITION",
-            rich_help_panel=WHAT,
-            help=f"Condition to wait for (repeatable, all must hold): {', '.join(FORMS)}.",
+        what_option(
+            "--for", metavar="CONDITION", help=f"Condition to wait for (repeatable, all must hold): {', '.join(FORMS)}."
         ),
     ] = None
     within: Annotated[
-        str,
-        typer.Option(
-            "--within", metavar="DURATION", rich_help_panel=WHAT, help=f"Time limit (default: {DEFAULT_WITHIN})."
-        ),
+        str, what_option("--within", metavar="DURATION", help=f"Time limit (default: {DEFAULT_WITHIN}).")
     ] = DEFAULT_WITHIN
     hold: Annotated[
         str,
-        typer.Option(
+        what_option(
             "--hold",
             metavar="DURATION",
-            rich_help_panel=WHAT,
-            help=("The conditions must hold for this long without a break; use 15s against crash loops (default: 0s)."),
+            help="The conditions must hold for this long without a break; use 15s against crash loops (default: 0s).",
         ),
     ] = "0s"
-    new: Annotated[
-        bool,
-        typer.Option("--new", rich_help_panel=SAFETY, help="Wait for named groups that do not exist yet."),
-    ] = False
+    new: Annotated[bool, safety_option("--new", help="Wait for named groups that do not exist yet.")] = False
 
 
 def wait(run: Invocation, which: Selection, until: WaitOptions) -> Outcome:

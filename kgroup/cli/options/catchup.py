@@ -2,78 +2,62 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import typer
 
-from kgroup.cli.help_parts import SAFETY
+from kgroup.cli.panels import safety_option
 
-PART = "Which part"
-LEDGER = "Ledger"
+part_option = partial(typer.Option, rich_help_panel="Which part")
+ledger_option = partial(typer.Option, rich_help_panel="Ledger")
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "GapOptions": {
-        "topic": typer.Option(
+        "topic": part_option(
             "--topic",
             "-t",
             metavar="TOPIC[:P,...]",
-            rich_help_panel=PART,
-            help=("A topic, or some of its partitions: orders:0,3 (repeatable; default: all committed partitions)."),
+            help="A topic, or some of its partitions: orders:0,3 (repeatable; default: all committed partitions).",
         ),
-        "range": typer.Option(
+        "range": part_option(
             "--range",
             metavar="TOPIC:P=START-END",
-            rich_help_panel=PART,
             help="Replay these offsets, without END, and move no group (repeatable).",
         ),
-        "skipped_by": typer.Option(
+        "skipped_by": part_option(
             "--skipped-by",
             metavar="CHANGE",
-            rich_help_panel=PART,
-            help=("Replay what this reset or undo skipped, by the journal of this machine, and move no group."),
+            help="Replay what this reset or undo skipped, by the journal of this machine, and move no group.",
         ),
-        "missing": typer.Option(
+        "missing": part_option(
             "--missing",
             metavar="earliest|latest|leave",
-            rich_help_panel=PART,
             help="Where a partition without a commit starts; leave does not move it.",
         ),
-        "skip_before": typer.Option(
+        "skip_before": part_option(
             "--skip-before",
             metavar="TIME",
-            rich_help_panel=PART,
             help="Skip records older than TIME: 2026-11-21T03:05Z. Requires --accept skip.",
         ),
-        "until": typer.Option(
-            "--until",
-            metavar="TIME",
-            rich_help_panel=PART,
-            help="Release the group at the first record since TIME, instead of the log end.",
+        "until": part_option(
+            "--until", metavar="TIME", help="Release the group at the first record since TIME, instead of the log end."
         ),
     },
     "SafetyOptions": {
-        "expect": typer.Option(
-            "--expect", metavar="N", rich_help_panel=SAFETY, help="Exit 6 unless the plan has exactly N partitions."
-        ),
-        "reason": typer.Option(
-            "--reason", metavar="TEXT", rich_help_panel=SAFETY, help="The reason, for the ledger (KGROUP_REASON)."
-        ),
-        "partial": typer.Option(
-            "--partial",
-            rich_help_panel=SAFETY,
-            help="Continue with the partitions that can be caught up, skip the others.",
+        "expect": safety_option("--expect", metavar="N", help="Exit 6 unless the plan has exactly N partitions."),
+        "reason": safety_option("--reason", metavar="TEXT", help="The reason, for the ledger (KGROUP_REASON)."),
+        "partial": safety_option(
+            "--partial", help="Continue with the partitions that can be caught up, skip the others."
         ),
         "backup": None,
     },
     "ExecuteOptions": {"expect": None, "accept": None, "reason": None},
     "LedgerOptions": {
-        "ledger_topic": typer.Option(
+        "ledger_topic": ledger_option(
             "--ledger-topic",
             metavar="TOPIC",
-            rich_help_panel=LEDGER,
-            help=(
-                "The ledger; plans in another ledger are not visible (KGROUP_LEDGER_TOPIC; default: _kgroup_ledger)."
-            ),
+            help="The ledger; plans in another ledger are not visible (KGROUP_LEDGER_TOPIC; default: _kgroup_ledger).",
         ),
     },
 }

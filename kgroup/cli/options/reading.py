@@ -4,41 +4,31 @@ from __future__ import annotations
 
 from typing import Any
 
-import typer
-
-from kgroup.cli.help_parts import WHAT
+from kgroup.cli.panels import what_option
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "Watch": {
-        "watch": typer.Option(
-            "--watch",
-            "-w",
-            rich_help_panel=WHAT,
-            help=("Refresh until q quits; p pauses. In a pipe, print one line of JSON per refresh."),
+        "watch": what_option(
+            "--watch", "-w", help="Refresh until q quits; p pauses. In a pipe, print one line of JSON per refresh."
         ),
-        "every": typer.Option(
-            "--every", metavar="DURATION", rich_help_panel=WHAT, help="Interval of --watch (default: 2s)."
-        ),
+        "every": what_option("--every", metavar="DURATION", help="Interval of --watch (default: 2s)."),
     },
     "LogBounds": {
-        "scan_time": typer.Option(
+        "scan_time": what_option(
             "--scan-time",
             metavar="DURATION",
-            rich_help_panel=WHAT,
             help="Time limit for scanning __consumer_offsets (default: 1m; of describe without --from-log: 1s).",
         ),
-        "scan_bytes": typer.Option(
+        "scan_bytes": what_option(
             "--scan-bytes",
             metavar="SIZE",
-            rich_help_panel=WHAT,
             help="Size limit for scanning __consumer_offsets: 500MB, 2GiB (default: no limit).",
         ),
     },
     "AsOf": {
-        "as_of": typer.Option(
+        "as_of": what_option(
             "--as-of",
             metavar="TIME|AGO",
-            rich_help_panel=WHAT,
             help=(
                 "Read the offsets of that time from __consumer_offsets: 2026-11-21T03:05Z, 03:05Z, or 5m "
                 "for 5 minutes ago."
@@ -46,10 +36,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
         ),
     },
     "FromLog": {
-        "from_log": typer.Option(
-            "--from-log",
-            rich_help_panel=WHAT,
-            help=("Read groups from __consumer_offsets, for when the coordinator is down or stuck loading."),
+        "from_log": what_option(
+            "--from-log", help="Read groups from __consumer_offsets, for when the coordinator is down or stuck loading."
         ),
     },
 }
