@@ -101,36 +101,34 @@ def check_plan(
     run: Invocation,
     cluster: ChangingCluster,
     how: Change,
-    plan: ChangePlan,
-    context: ChangeContext,
-    refusals: Sequence[Refusal],
+    planned: PlannedChange[Source],
     *,
     waits: bool,
 ) -> Result:
     """The plan with everything that prevents it as far as it is known; nothing is changed."""
+    plan, context = planned.plan, planned.context
     blocked_action = None if context.live else context.blocked_action
     guards = check_guards(
         run.reporter, cluster, how, plan, blocked_action, context.undone_from_ms, context.undone
     ).refusals
     plan, forbidden = apply_rights(run.reporter, cluster, plan)
-    found = (*refusals, *check_change_permitted(run.settings, how, backup=how.backup is not None), *guards, *forbidden)
+    found = (
+        *planned.refusals,
+        *check_change_permitted(run.settings, how, backup=how.backup is not None),
+        *guards,
+        *forbidden,
+    )
     return Result(plan, found, partial=how.partial, waits=waits)
 
 
-def execute_plan(
-    run: Invocation,
-    cluster: ChangingCluster,
-    how: Change,
-    plan: ChangePlan,
-    context: ChangeContext,
-    refusals: Sequence[Refusal] = (),
-) -> Result:
-    """Check the plan, and with ``--execute`` apply its possible rows; ``refusals`` are those of the verb itself.
+def execute_plan(run: Invocation, cluster: ChangingCluster, how: Change, planned: PlannedChange[Source]) -> Result:
+    """Check the plan, and with ``--execute`` apply its possible rows.
 
     Raises KgroupError if it cannot begin: another kgroup run holds the journal, or the backup or ``prepare`` failed.
     """
-    waits = how.wait_empty and not how.execute and not all(group.is_empty for group in plan.groups)
-    result = check_plan(run, cluster, how, plan, context, refusals, waits=waits)
+    context = planned.context
+    waits = how.wait_empty and not how.execute and not all(group.is_empty for group in planned.plan.groups)
+    result = check_plan(run, cluster, how, planned, waits=waits)
     possible = result.possible
     if not (how.execute and possible.size) or (result.errors and not how.partial):
         return result

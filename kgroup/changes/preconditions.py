@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kgroup.changes.execute import ChangeContext, check_plan
+from kgroup.changes.execute import PlannedChange, Source, check_plan
 from kgroup.changes.options import Change, Execution
 from kgroup.cluster.writes import ChangingCluster
-from kgroup.groups.change_plan import ChangePlan
-from kgroup.groups.change_result import Refusal
 from kgroup.groups.member_sessions import WHILE_PODS_RESTART, remaining_members
 from kgroup.groups.selection import Groups, names_of
 from kgroup.model.accept_codes import ACCEPTED
-from kgroup.model.groups import Group
 from kgroup.model.reporter import NullReporter, Reporter
 from kgroup.queries.wait import DEFAULT_WITHIN, EMPTY, wait_until
 from kgroup.settings.invocation import Invocation
@@ -63,15 +60,7 @@ def check_some_named(which: Groups) -> None:
         raise UsageError("no group is named", hint="Name groups, or use --regex PATTERN or --all-groups")
 
 
-def wait_empty(
-    run: Invocation,
-    cluster: ChangingCluster,
-    how: Change,
-    groups: Sequence[Group],
-    plan: ChangePlan,
-    context: ChangeContext,
-    refusals: Sequence[Refusal] = (),
-) -> bool:
+def wait_empty(run: Invocation, cluster: ChangingCluster, how: Change, planned: PlannedChange[Source]) -> bool:
     """With ``--wait-empty --execute``, wait until the groups of a plan are empty; returns whether it waited.
 
     Then the verb plans again. It does not wait for a plan that waiting cannot mend, which ``execute_plan`` refuses.
@@ -79,9 +68,10 @@ def wait_empty(
     """
     if not (how.wait_empty and how.execute):
         return False
+    groups = planned.plan.groups if planned.waits_for is None else planned.waits_for
     live = [group.name for group in groups if not group.is_empty]
     quiet = replace(run, reporter=NullReporter())  # execute_plan checks and reports the same
-    if not live or not check_plan(quiet, cluster, how, plan, context, refusals, waits=True).passes:
+    if not live or not check_plan(quiet, cluster, how, planned, waits=True).passes:
         return False
     wait_until_empty(run.reporter, cluster, how, live)
     return True

@@ -26,9 +26,8 @@ def make_change(
     After ``--wait-empty`` has waited, the verb plans again. ``before`` gets the last plan, whether or not it can be
     executed. Raises as ``wait_empty`` and ``execute_plan``.
     """
-    groups = planned.plan.groups if planned.waits_for is None else planned.waits_for
-    if wait_empty(run, cluster, how, groups, planned.plan, planned.context, planned.refusals):
+    if wait_empty(run, cluster, how, planned):
         planned = plan_again()
     before(planned)
     warn_of_plans(run.reporter, run.settings, cluster, planned.plan)
-    return planned, execute_plan(run, cluster, how, planned.plan, planned.context, planned.refusals)
+    return planned, execute_plan(run, cluster, how, planned)
