@@ -58,27 +58,20 @@ class Reporter(Protocol):
 class NullReporter:
     """A Reporter that prints nothing: for a prompt, or for a tool that only runs another one."""
 
-    def event(self, word: str, text: str) -> None:
-        """Nothing."""
+    def event(self, word: str, text: str) -> None: ...
 
-    def note(self, text: str) -> None:
-        """Nothing."""
+    def note(self, text: str) -> None: ...
 
-    def warn(self, text: str) -> None:
-        """Nothing."""
+    def warn(self, text: str) -> None: ...
 
-    def note_effect(self, effect: str | None, change_id: str | None = None) -> None:
-        """Nothing."""
+    def note_effect(self, effect: str | None, change_id: str | None = None) -> None: ...
 
-    def box(self, lines: Sequence[str]) -> None:
-        """Nothing."""
+    def box(self, lines: Sequence[str]) -> None: ...
 
     @contextmanager
     def progress(self, label: str, total: int, unit: str, word: str | None = None) -> Iterator[Progress]:
-        """No bar."""
         yield _NoBar()
 
 
 class _NoBar:
-    def update(self, done: int, text: str = "", parts: Sequence[ProgressPart] = ()) -> None:
-        """Nothing."""
+    def update(self, done: int, text: str = "", parts: Sequence[ProgressPart] = ()) -> None: ...

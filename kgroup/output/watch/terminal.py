@@ -8,10 +8,9 @@ import select
 import signal
 import sys
 import termios
-import threading
 import time
 import tty
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -28,6 +27,7 @@ from kgroup.output.terminal.draw import draw
 from kgroup.output.watch.page import ScreenState, body_lines, fit_to_height, status_line
 from kgroup.output.watch.refresh import Refresher, RefreshResult, next_start_s
 from kgroup.output.watch.request import Refresh, WatchedVerb
+from kgroup.support.background import in_background
 from kgroup.support.clock import utc_now
 from kgroup.support.errors import ExitCode
 from kgroup.support.signals import defer_signals, handled, stop_process
@@ -99,7 +99,7 @@ class _WatchLoop:
             now_s = time.monotonic()
             if self._running is None and not self._paused and now_s >= self._due_s:
                 self._started_s = now_s
-                self._running = _in_thread(lambda: self._refresher.run(self._refresh))
+                self._running = in_background(lambda: self._refresher.run(self._refresh))
             self._draw(live)
             for key in self._typed_keys():
                 if key == "q":
@@ -169,20 +169,6 @@ def _screen(keys_fd: int | None) -> Iterator[Live]:
             if keys_fd is not None and before is not None:
                 with suppress(termios.error):
                     termios.tcsetattr(keys_fd, termios.TCSADRAIN, before)
-
-
-def _in_thread(work: Callable[[], RefreshResult]) -> Future[RefreshResult]:
-    """Run it in a daemon thread: quitting does not wait for a broker that does not answer."""
-    future: Future[RefreshResult] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(work())
-        except BaseException as bug:
-            future.set_exception(bug)
-
-    threading.Thread(target=run, name="refresh", daemon=True).start()
-    return future
 
 
 def _terminal_size() -> os.terminal_size:
