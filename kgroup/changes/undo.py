@@ -75,7 +75,6 @@ def last_change(entries: Sequence[JournalEntry], journal: Journal, cluster: Chan
 
 
 def not_undoable(entry: JournalEntry) -> Refused:
-    """The refusal of a change that cannot be undone."""
     return Refused(
         f"{entry.id} cannot be undone: {entry.what} {entry.subject}",
         hint="Members that are alive join again within seconds.",

@@ -119,7 +119,6 @@ def _output_help(verb: str) -> str:
 
 
 def first_line(docstring: str | None) -> str:
-    """The one-line help of a verb."""
     return (docstring or "").strip().split("\n")[0].rstrip(".")
 
 

@@ -17,8 +17,6 @@ SCRIPTS = {"bash": "kgroup.bash", "zsh": "_kgroup", "fish": "kgroup.fish"}
 
 
 class Script(msgspec.Struct, frozen=True):
-    """A shell's completion script."""
-
     shell: Annotated[str, "The shell."]
     script: Annotated[str, "The script."]
 

@@ -34,8 +34,6 @@ _SINCE, _BUDGET = "1h", "5s"
 
 @dataclass(frozen=True, slots=True)
 class DoctorOptions:
-    """What is checked, how far back, and what makes the check fail."""
-
     cluster: Annotated[bool, what_option("--cluster", help="Check only the cluster, no groups.")] = False
     fail_on: Annotated[
         str | None,

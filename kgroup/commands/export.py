@@ -122,7 +122,6 @@ class _Notes:
         self._rich += sum(bool(row.metadata) for group in groups for row in group.offsets)
 
     def say_last(self) -> None:
-        """Report what is known only at the end."""
         reporter = self._reporter
         if not self._groups and not self._failed:
             reporter.note("nothing to export: no group is chosen")

@@ -46,8 +46,6 @@ _FOLLOW_EVERY_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class HistoryFilter(Selection):
-    """Which groups, and which of their commits."""
-
     topic: Annotated[
         list[str] | None,
         which_option(
@@ -94,8 +92,6 @@ class HistorySpan:
 
 @dataclass(frozen=True, slots=True)
 class HistoryView:
-    """Which parts of a history are shown."""
-
     commits: Annotated[
         bool, what_option("--commits", help="Show the jumps and resets of committed offsets, old and new.")
     ] = False

@@ -57,8 +57,6 @@ _WITHOUT_VIOLATIONS = (*_ROWS, Format.PROMETHEUS)
 
 @dataclass(frozen=True, slots=True)
 class LagOptions:
-    """What is measured, and which rows are shown in which order."""
-
     by: Annotated[
         RowLevel | None,
         what_option(
@@ -320,13 +318,11 @@ class _UnreadLogs:
         self._stopped: dict[str, str] = {}
 
     def add(self, read: Mapping[str, GroupFacts]) -> None:
-        """Add groups by name."""
         self.groups += len(read)
         self._unread |= {name: reading.unread for name, reading in read.items() if reading.unread}
         self._stopped |= {name: reading.stopped for name, reading in read.items() if reading.stopped}
 
     def note(self, reporter: Reporter) -> None:
-        """Note them, in one line each."""
         for reasons, what in (
             (self._unread, "status and rates are unknown"),
             (self._stopped, "commits were not read an hour back"),

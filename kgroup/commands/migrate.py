@@ -60,8 +60,6 @@ _UNSEEN = (ExitCode.NOT_AUTHORIZED, ExitCode.UNREACHABLE, ExitCode.NOT_FOUND)
 
 
 class TargetProtocol(StrEnum):
-    """The rebalance protocols."""
-
     CONSUMER = "consumer"
     CLASSIC = "classic"
 

@@ -38,8 +38,6 @@ _ON_A_PAGE = (Format.TABLE, Format.WIDE, Format.MARKDOWN)
 
 @dataclass(frozen=True, slots=True)
 class PeekSubject:
-    """Which partitions are read."""
-
     subject: Annotated[
         str | None,
         typer.Argument(metavar="[GROUP|TOPIC:P]", help="A group, or partitions: orders:3.", show_default=False),

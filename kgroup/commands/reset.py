@@ -165,8 +165,6 @@ class ResetTargetOptions:
 
 @dataclass(frozen=True, slots=True)
 class PartitionSelection:
-    """Which partitions are moved."""
-
     topic: Annotated[
         list[str] | None,
         what_option(

@@ -20,8 +20,6 @@ from kgroup.support.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class WaitOptions:
-    """What to wait for, and how long."""
-
     conditions: Annotated[
         list[str] | None,
         what_option(

@@ -80,11 +80,9 @@ class ChangeRow(msgspec.Struct, frozen=True, gc=False):
         return self.old != self.new
 
     def ended(self, read_back: Commit | None, *, unread: bool = False) -> ChangeRow:
-        """The row after the change."""
         return replace(self, error=None, done=True, read_back=read_back, unread=unread)
 
     def failing(self, error: RowError) -> ChangeRow:
-        """The row with an error: it cannot be changed, or the change failed."""
         return replace(self, error=replace(error, group=self.group, topic=self.topic, partition=self.partition))
 
 

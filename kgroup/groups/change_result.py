@@ -27,7 +27,6 @@ class Refusal(msgspec.Struct, frozen=True):
 
     @property
     def row(self) -> RowError:
-        """The refusal as the error of a row."""
         return RowError.of(self.error, group=self.group)
 
 
@@ -136,7 +135,6 @@ class Result(msgspec.Struct, frozen=True):
 
     @property
     def refused_groups(self) -> frozenset[str]:
-        """The groups with a refusal of their own."""
         return frozenset(r.group for r in self.refusals if r.group is not None and self._counts(r.error.code))
 
     @property

@@ -70,8 +70,6 @@ class FileRow(msgspec.Struct, frozen=True):
 
 
 class ExportedOffset(msgspec.Struct, frozen=True):
-    """A committed offset as a file has it."""
-
     topic: Annotated[str, "The topic."]
     partition: Annotated[Count, "The partition."]
     offset: Annotated[Offset | None, "The committed offset; null if there is none, so that reset deletes it."]

@@ -66,7 +66,6 @@ class TopicFilter(msgspec.Struct, frozen=True):
         return tuple(choice.topic for choice in self.choices)
 
     def has(self, topic: str, partition: int) -> bool:
-        """Whether the partition is one of them."""
         return not self.choices or any(
             choice.topic == topic and (choice.partitions is None or partition in choice.partitions)
             for choice in self.choices

@@ -82,7 +82,6 @@ class Empty(msgspec.Struct, frozen=True):
         )
 
     def waits_for_leaving(self, observation: Observation) -> bool:
-        """Whether there is any member."""
         return not self.judge(observation).holds
 
 
@@ -193,7 +192,6 @@ class MemberCount(msgspec.Struct, frozen=True):
         return ConditionResult(self, count == self.number, state_text(observation))
 
     def waits_for_leaving(self, observation: Observation) -> bool:
-        """Whether there are more than ``number`` members."""
         return (_count(observation) or 0) > self.number
 
 

@@ -33,7 +33,6 @@ class GroupWaitResult(msgspec.Struct, frozen=True):
 
     @property
     def holds(self) -> bool:
-        """Whether all conditions are true."""
         return all(result.holds for result in self.results)
 
     @property
@@ -50,12 +49,10 @@ class GroupWaitResult(msgspec.Struct, frozen=True):
 
     @property
     def reads_lag(self) -> bool:
-        """Whether a condition needs the lag."""
         return any(result.condition.reads_lag for result in self.results)
 
     @property
     def sessions(self) -> dict[str, SessionBound]:
-        """The sessions of the remaining members, by member id."""
         return {item.member.member_id: item.session for item in self.remaining}
 
 

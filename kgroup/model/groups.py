@@ -42,7 +42,6 @@ class RowError(msgspec.Struct, frozen=True):
         topic: str | None = None,
         partition: int | None = None,
     ) -> RowError:
-        """Turn ``error`` into the error of one row."""
         return cls(error.code, error.message, group, topic, partition, error.hint, error.exit_code, error.details)
 
     @property
@@ -261,7 +260,6 @@ class Group(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def is_rebalancing(self) -> bool:
-        """Whether a rebalance is under way, by the group's state."""
         return self.state in REBALANCING
 
     @property

@@ -31,7 +31,6 @@ def stdout_errors() -> Iterator[None]:
 
 
 def print_text(text: str) -> None:
-    """Write a text that is the whole output."""
     try:
         with stdout_errors():
             sys.stdout.write(text + "\n")

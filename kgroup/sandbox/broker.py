@@ -36,7 +36,6 @@ def random_id() -> str:
 
 
 def is_formatted(data: Path) -> bool:
-    """Whether the directory already belongs to a cluster."""
     return (data / META).exists()
 
 

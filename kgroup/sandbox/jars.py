@@ -103,7 +103,6 @@ class Incoming:
         self.work.mkdir(exist_ok=True)
 
     def missing(self) -> list[Artifact]:
-        """Jars that are not downloaded yet."""
         return [a for a in self.manifest.artifacts if not (self.directory / a.file_name).exists()]
 
     def collect_finished(self) -> None:

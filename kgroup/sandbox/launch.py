@@ -23,7 +23,6 @@ _PROBE_GROUPS = tuple(f"kgroup-probe-{number}" for number in range(16))
 
 
 def answers(host: str, port: int, timeout_s: float = 1.0) -> bool:
-    """Whether a Kafka broker answers at this address."""
     try:
         with connected(host, port, timeout_s) as connection:
             connection.brokers()

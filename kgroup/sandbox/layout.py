@@ -59,7 +59,6 @@ class Role(ExplainedEnum):
 
     @property
     def serves_clients(self) -> bool:
-        """Whether clients may connect to it."""
         return self is not Role.CONTROLLER
 
     @property
@@ -102,7 +101,6 @@ class Layout:
 
 
 def roles(brokers: int) -> dict[int, Role]:
-    """Node ids and roles of a sandbox with this many brokers."""
     if brokers == 1:
         return {1: Role.COMBINED}
     return {CONTROLLER_ID: Role.CONTROLLER} | dict.fromkeys(range(1, brokers + 1), Role.BROKER)

@@ -61,7 +61,6 @@ def parse_manifest(text: str) -> Manifest:
 
 @cache
 def sandbox_manifest() -> Manifest:
-    """The jars for this release of kgroup."""
     return parse_manifest(data_text("sandbox_jars.txt"))
 
 

@@ -68,7 +68,6 @@ class Daemon(msgspec.Struct, frozen=True):
         return self._written_pid() is not None and self.pid is None
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal if the process runs."""
         pid = self.pid
         if pid is not None:
             try:
@@ -77,7 +76,6 @@ class Daemon(msgspec.Struct, frozen=True):
                 return
 
     def wait(self, timeout_s: float) -> bool:
-        """Whether the process ended within the timeout."""
         deadline = time.monotonic() + timeout_s
         while self.pid is not None:
             if time.monotonic() > deadline:

@@ -79,7 +79,6 @@ class AtomicFile:
                 self._file.close()  # this releases the lock too
 
     def failure(self, error: OSError) -> KgroupError:
-        """The error to raise for a failed write."""
         return KgroupError(f"{self._typed} could not be written: {error.strerror or error}", code="file")
 
     def _require_name(self) -> None:

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 
 
 def utc_now() -> datetime:
-    """The current time in UTC, with its time zone."""
     return datetime.now(UTC)
 
 

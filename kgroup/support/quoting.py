@@ -35,7 +35,6 @@ def quote(word: str) -> str:
 
 
 def join(words: Iterable[str]) -> str:
-    """A whole command line, quoted."""
     return " ".join(map(quote, words))
 
 

@@ -42,7 +42,6 @@ class CommitHistory(msgspec.Struct, frozen=True):
 
     @classmethod
     def unreadable(cls, reason: str) -> CommitHistory:
-        """A history of which nothing is known, because of ``reason``."""
         return cls((), (), None, False, reason)
 
 

@@ -69,7 +69,6 @@ class ClientRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All its names."""
         return (self.name, *self.also)
 
 

@@ -56,12 +56,10 @@ class SimulatedGroup(msgspec.Struct, frozen=True):
 
     @property
     def assign(self) -> Assignor:
-        """The group's assignor as a function."""
         return known_assignors(self.protocol)[self.assignor]
 
     @property
     def style(self) -> RebalanceStyle:
-        """The style of the group's rebalances."""
         if self.protocol == "consumer":
             return RebalanceStyle.CONSUMER
         return RebalanceStyle.COOPERATIVE if self.assignor == "cooperative-sticky" else RebalanceStyle.EAGER
@@ -212,7 +210,6 @@ class Simulation(msgspec.Struct, frozen=True):
 
     @property
     def standstills(self) -> tuple[Standstill, ...]:
-        """All standstills, in order."""
         return tuple(standstill for step in self.steps for standstill in step.standstills)
 
     @property

@@ -53,7 +53,6 @@ class SimulationReport(msgspec.Struct, frozen=True):
 
     @property
     def shown_scenario(self) -> SimulatedScenario:
-        """The scenario whose assignment is shown."""
         return select_scenario(self.played, self.assignor)
 
 

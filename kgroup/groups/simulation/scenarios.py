@@ -83,7 +83,6 @@ class SimulatedScenario(msgspec.Struct, frozen=True):
         return self.runs[0]
 
     def span(self, of: Callable[[Simulation], int]) -> CountRange:
-        """The smallest and the largest value over the runs."""
         numbers = [of(run) for run in self.runs]
         return CountRange(min(numbers), max(numbers))
 

@@ -72,8 +72,6 @@ class UnknownSetting(msgspec.Struct, frozen=True):
 
 
 class ShownContext(msgspec.Struct, frozen=True):
-    """Resolved settings without secrets."""
-
     context: Annotated[str | None, "The context; null if none is used."]
     named: Annotated[bool, "Whether it was named by --context or KGROUP_CONTEXT."]
     read_only: Annotated[bool, "Whether changes are refused."]
@@ -149,7 +147,6 @@ def choice_outcome(choice: UsedContext) -> Outcome:
 
 
 def settings_outcome(settings: Settings) -> Outcome:
-    """The settings in force, without secrets."""
     subject = f'context "{settings.context}"' if settings.context else "no context"
 
     def screen() -> Screen:
