@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import Protocol
+from typing import ClassVar
 
 import msgspec
 
@@ -46,34 +46,33 @@ class ConditionResult(msgspec.Struct, frozen=True):
     known: bool = True
 
 
-class Condition(Protocol):
+class Condition(msgspec.Struct, frozen=True):
     """A condition of ``--for``."""
+
+    reads_lag: ClassVar[bool] = False
+    """Whether it needs committed offsets and log ranges."""
+    about_members: ClassVar[bool] = False
+    """Whether members that come and go between two observations matter."""
 
     @property
     def text(self) -> str:
         """The text of the condition, as the user types it after ``--for``."""
-
-    @property
-    def reads_lag(self) -> bool:
-        """Whether it needs committed offsets and log ranges."""
-
-    @property
-    def about_members(self) -> bool:
-        """Whether members that come and go between two observations matter."""
+        raise NotImplementedError
 
     def judge(self, observation: Observation) -> ConditionResult:
         """Whether the condition holds in this observation."""
+        raise NotImplementedError
 
     def waits_for_leaving(self, observation: Observation) -> bool:
         """Whether the condition waits for members to leave."""
+        return False
 
 
-class Empty(msgspec.Struct, frozen=True):
+class Empty(Condition, frozen=True):
     """The group has no members. A group that disappeared with its last member (it had no offsets) is empty too."""
 
-    text: str = "empty"
-    reads_lag: bool = False
-    about_members: bool = True
+    text: ClassVar[str] = "empty"
+    about_members = True
 
     def judge(self, observation: Observation) -> ConditionResult:
         """A static member that left temporarily counts as a member."""
@@ -85,12 +84,11 @@ class Empty(msgspec.Struct, frozen=True):
         return not self.judge(observation).holds
 
 
-class Stable(msgspec.Struct, frozen=True):
+class Stable(Condition, frozen=True):
     """The group is Stable; in a consumer group the assignment epoch and all member epochs equal the group epoch."""
 
-    text: str = "stable"
-    reads_lag: bool = False
-    about_members: bool = True
+    text: ClassVar[str] = "stable"
+    about_members = True
 
     def judge(self, observation: Observation) -> ConditionResult:
         """If this user may not see the members, the group's state and epochs decide."""
@@ -110,16 +108,12 @@ class Stable(msgspec.Struct, frozen=True):
                 )
         return ConditionResult(self, True, state_text(observation))
 
-    def waits_for_leaving(self, observation: Observation) -> bool:
-        return False
 
-
-class LagAtMost(msgspec.Struct, frozen=True):
+class LagAtMost(Condition, frozen=True):
     """The group's lag is at most ``bound``, and the lag of each partition is known."""
 
     bound: int
-    reads_lag: bool = True
-    about_members: bool = False
+    reads_lag = True
 
     @property
     def text(self) -> str:
@@ -134,16 +128,12 @@ class LagAtMost(msgspec.Struct, frozen=True):
         lag = total_lag(observation.group)
         return ConditionResult(self, lag is not None and lag <= self.bound, f"lag {lag}")
 
-    def waits_for_leaving(self, observation: Observation) -> bool:
-        return False
 
-
-class LagTimeBelow(msgspec.Struct, frozen=True):
+class LagTimeBelow(Condition, frozen=True):
     """The oldest unread record of every partition is younger than ``bound_s``."""
 
     bound_s: float
-    reads_lag: bool = True
-    about_members: bool = False
+    reads_lag = True
 
     @property
     def text(self) -> str:
@@ -168,16 +158,12 @@ class LagTimeBelow(msgspec.Struct, frozen=True):
             self, age_s < self.bound_s, f"oldest unread record {format_duration(age_s)}, {oldest[1]}"
         )
 
-    def waits_for_leaving(self, observation: Observation) -> bool:
-        return False
 
-
-class MemberCount(msgspec.Struct, frozen=True):
+class MemberCount(Condition, frozen=True):
     """Exactly ``number`` members; a group that does not exist has none."""
 
     number: int
-    reads_lag: bool = False
-    about_members: bool = True
+    about_members = True
 
     @property
     def text(self) -> str:
@@ -195,12 +181,10 @@ class MemberCount(msgspec.Struct, frozen=True):
         return (_count(observation) or 0) > self.number
 
 
-class OfType(msgspec.Struct, frozen=True):
+class OfType(Condition, frozen=True):
     """The group has this type: ``classic`` or ``consumer``."""
 
     type: str
-    reads_lag: bool = False
-    about_members: bool = False
 
     @property
     def text(self) -> str:
@@ -212,9 +196,6 @@ class OfType(msgspec.Struct, frozen=True):
         if observation.group is None:
             return ConditionResult(self, False, state_text(observation))
         return ConditionResult(self, observation.group.type == self.type, f"type {observation.group.type}")
-
-    def waits_for_leaving(self, observation: Observation) -> bool:
-        return False
 
 
 def parse_conditions(texts: Sequence[str]) -> tuple[Condition, ...]:
