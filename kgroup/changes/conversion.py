@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kgroup.cluster.topics import TopicLayout
+from kgroup.cluster.topics import Layouts
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed
 from kgroup.groups.member_labels import stale_members
@@ -23,10 +23,7 @@ from kgroup.support.errors import KgroupError, NotFound
 
 
 def plan_conversion(
-    found: SelectedGroups,
-    layouts: Mapping[str, TopicLayout | KgroupError],
-    targets: Mapping[str, str],
-    configs: Mapping[str, Mapping[str, str | None]],
+    found: SelectedGroups, layouts: Layouts, targets: Mapping[str, str], configs: Mapping[str, Mapping[str, str | None]]
 ) -> ChangePlan:
     """Rows that write each commit of these groups unchanged, and the new type of each group.
 

@@ -29,7 +29,7 @@ from kgroup.cluster.commit_requests import parts_of
 from kgroup.cluster.coordinator.offset_fetch import CommittedOffsets
 from kgroup.cluster.lost_responses import unknown_outcome
 from kgroup.cluster.snapshot import SnapshotRequest
-from kgroup.cluster.topics import TopicLayout
+from kgroup.cluster.topics import Layouts, TopicLayout
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, ChangeRow
 from kgroup.groups.change_result import UNKNOWN, Refusal, Result
@@ -74,7 +74,7 @@ class ChangeContext(msgspec.Struct, frozen=True):
 
     what: str
     subject: str
-    layouts: Mapping[str, TopicLayout | KgroupError] = msgspec.field(default_factory=dict)
+    layouts: Layouts = msgspec.field(default_factory=dict)
     prepare: Callable[[ChangePlan], None] | None = None
     live: bool = False
     undoes: str | None = None

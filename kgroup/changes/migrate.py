@@ -13,7 +13,7 @@ from kgroup.changes.execute import COMMITS
 from kgroup.changes.options import Change
 from kgroup.changes.select_groups import groups_to_change, reload_groups
 from kgroup.cluster.snapshot import DESCRIBED_TYPES
-from kgroup.cluster.topics import TopicLayout
+from kgroup.cluster.topics import Layouts
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan
 from kgroup.groups.change_result import Refusal
@@ -28,7 +28,7 @@ from kgroup.model.migration_facts import HEARTBEAT_CONFIG, SESSION_CONFIG
 from kgroup.model.reporter import Reporter
 from kgroup.queries.migration_evidence import read_migration_evidence, topics_of
 from kgroup.queries.snapshots import choose_groups, refuse_foreign
-from kgroup.support.errors import KgroupError, Refused, refusal_code
+from kgroup.support.errors import Refused, refusal_code
 from kgroup.support.units import plural
 
 UNREAD_COMMITS = refusal_code(
@@ -84,7 +84,7 @@ class Migration(msgspec.Struct, frozen=True):
     readiness: tuple[Readiness, ...]
     left: int
     plan: ChangePlan
-    layouts: Mapping[str, TopicLayout | KgroupError]
+    layouts: Layouts
     refusals: tuple[Refusal, ...]
     configs: Mapping[str, Mapping[str, str]]
     cleared: bool = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from kgroup.changes.select_groups import groups_to_change
-from kgroup.cluster.topics import TopicLayout
+from kgroup.cluster.topics import Layouts
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed
 from kgroup.groups.reset_plan import (
@@ -37,7 +37,7 @@ def plan_reset(
     found: SelectedGroups,
     request: ResetRequest,
     source: FromLog,
-) -> tuple[ChangePlan, Mapping[str, TopicLayout | KgroupError]]:
+) -> tuple[ChangePlan, Layouts]:
     """The plan for all groups, and the topic layouts; ``source`` is how the commits of ``--from-group`` are read."""
     read = {group.name: group for group in found.groups}
     scenarios, errors = _scenarios(reporter, cluster, groups, found, request, source)

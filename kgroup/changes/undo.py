@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from kgroup.changes.conversion import plan_conversion, remove_stale_members
 from kgroup.changes.execute import COMMITS
 from kgroup.changes.journal import Journal
-from kgroup.cluster.topics import TopicLayout
+from kgroup.cluster.topics import Layouts
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed
 from kgroup.groups.change_result import COMMITS_MISSING, NOT_VERIFIED, UNKNOWN
@@ -47,7 +47,7 @@ class UndoPlan(msgspec.Struct, frozen=True):
 
     plan: ChangePlan
     traces: tuple[UndoRow, ...]
-    layouts: Mapping[str, TopicLayout | KgroupError]
+    layouts: Layouts
     configs: Mapping[str, Mapping[str, str]] = msgspec.field(default_factory=dict)
 
 
@@ -293,9 +293,7 @@ def may_be_done(entry: JournalEntry, key: GroupTopicPartition) -> bool:
     return entry.results[key] in _MAYBE_DONE if key in entry.results else entry.ended is None
 
 
-def why_not_restorable(
-    topic: str, entry: JournalEntry, layouts: Mapping[str, TopicLayout | KgroupError]
-) -> KgroupError | None:
+def why_not_restorable(topic: str, entry: JournalEntry, layouts: Layouts) -> KgroupError | None:
     """Why offsets of a topic cannot be restored: it is deleted or recreated; None if they can."""
     layout, was = layouts[topic], entry.topics.get(topic)
     if isinstance(layout, KgroupError):

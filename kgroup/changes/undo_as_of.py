@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import msgspec
 
 from kgroup.changes.execute import COMMITS
-from kgroup.cluster.topics import TopicLayout
+from kgroup.cluster.topics import Layouts
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, committed
 from kgroup.groups.selection import Selection, without_unread_groups
@@ -24,7 +22,7 @@ class AsOfPlan(msgspec.Struct, frozen=True):
     """The plan, and the current topics."""
 
     plan: ChangePlan
-    layouts: Mapping[str, TopicLayout | KgroupError]
+    layouts: Layouts
 
 
 def plan_as_of(reporter: Reporter, cluster: ChangingCluster, group: str, at_ms: int, bounds: LogBounds) -> AsOfPlan:

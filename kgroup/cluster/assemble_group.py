@@ -9,7 +9,7 @@ import msgspec
 
 from kgroup.cluster.coordinator.groups import GroupDescription
 from kgroup.cluster.coordinator.offset_fetch import CommittedOffsets
-from kgroup.cluster.topics import TopicLayout
+from kgroup.cluster.topics import Layouts, TopicLayout
 from kgroup.model.commit import Commit
 from kgroup.model.groups import Coordinator, Group, LogRange, Member, Partition, RowError
 from kgroup.model.topic_partition import TopicPartition
@@ -52,7 +52,7 @@ class GroupParts(msgspec.Struct, frozen=True, dict=True):
             *(topic for member in self.described.members or () for topic in member.subscription or ()),
         }
 
-    def partitions(self, layouts: Mapping[str, TopicLayout | KgroupError]) -> list[TopicPartition]:
+    def partitions(self, layouts: Layouts) -> list[TopicPartition]:
         """The partitions to show for the group, ascending.
 
         These are the partitions it committed to or is assigned, and the other partitions of the same topics: a
@@ -120,10 +120,7 @@ def _partition(
 
 
 def failures(
-    group: Group,
-    parts: GroupParts,
-    layouts: Mapping[str, TopicLayout | KgroupError],
-    ranges: Mapping[TopicPartition, LogRange | KgroupError],
+    group: Group, parts: GroupParts, layouts: Layouts, ranges: Mapping[TopicPartition, LogRange | KgroupError]
 ) -> Iterator[RowError]:
     if isinstance(parts.committed, KgroupError):
         yield RowError.of(parts.committed, group=parts.name)

@@ -5,7 +5,7 @@ One small fetch per leader covers many partitions. Partitions without a result a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -14,7 +14,7 @@ from kgroup.cluster.broker_errors import NONE, topic_error
 from kgroup.cluster.byte_reader import MalformedRecord
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.offsets_topic.record_batches import RecordBatch, batches, fetch_request, first_at
-from kgroup.cluster.topics import TopicLayout
+from kgroup.cluster.topics import Layouts, TopicLayout
 from kgroup.model.groups import LogRange
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, Unreachable
@@ -39,7 +39,7 @@ First = FirstRecord | KgroupError | None
 
 
 async def first_timestamps(
-    client: CoordinatorClient, layouts: Mapping[str, TopicLayout | KgroupError], ranges: Iterable[Span]
+    client: CoordinatorClient, layouts: Layouts, ranges: Iterable[Span]
 ) -> dict[Span, int | KgroupError | None]:
     """When the first record of each range was written, in ms since 1970, by the record's own timestamp.
 
@@ -57,11 +57,7 @@ def _time(first: First) -> int | KgroupError | None:
 
 
 async def first_records(
-    client: CoordinatorClient,
-    layouts: Mapping[str, TopicLayout | KgroupError],
-    ranges: Iterable[Span],
-    *,
-    read_committed: bool = False,
+    client: CoordinatorClient, layouts: Layouts, ranges: Iterable[Span], *, read_committed: bool = False
 ) -> dict[Span, First]:
     """The first record of each range. A partition may have several ranges, one for each group's offset.
 

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from kgroup.cluster.broker_errors import NO_LEADER, NONE, topic_error
 from kgroup.cluster.coordinator.client import CoordinatorClient
-from kgroup.cluster.topics import TopicLayout, leader_of
+from kgroup.cluster.topics import Layouts, leader_of
 from kgroup.model.migration_facts import OpenTransaction
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError
@@ -31,11 +31,7 @@ _NO_LEADER = min(NO_LEADER)
 
 
 async def open_transactions(
-    client: CoordinatorClient,
-    layouts: Mapping[str, TopicLayout | KgroupError],
-    partitions: Iterable[TopicPartition],
-    *,
-    all_ids_visible: bool = False,
+    client: CoordinatorClient, layouts: Layouts, partitions: Iterable[TopicPartition], *, all_ids_visible: bool = False
 ) -> OpenTransactions:
     """The open transactions of each partition, oldest first; an error if it could not be read (it needs READ).
 
@@ -62,7 +58,7 @@ async def open_transactions(
 
 
 async def _of_partitions(
-    client: CoordinatorClient, layouts: Mapping[str, TopicLayout | KgroupError], partitions: Sequence[TopicPartition]
+    client: CoordinatorClient, layouts: Layouts, partitions: Sequence[TopicPartition]
 ) -> OpenTransactions:
     transactions: OpenTransactions = {}
     by_leader: dict[int, dict[str, list[int]]] = {}

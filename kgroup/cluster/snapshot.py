@@ -21,6 +21,7 @@ from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.refresh_cache import CachedValue, RefreshCache
 from kgroup.cluster.topic_visibility import may_hide_topics, read_hidden_commits
 from kgroup.cluster.topics import (
+    Layouts,
     LogView,
     TopicLayout,
     log_positions,
@@ -103,25 +104,17 @@ class Cluster(ClusterConnection):
         return self.ask(topic_layouts, topics)
 
     def positions(
-        self,
-        layouts: Mapping[str, TopicLayout | KgroupError],
-        partitions: Iterable[TopicPartition],
-        timestamp_ms: int | None = None,
+        self, layouts: Layouts, partitions: Iterable[TopicPartition], timestamp_ms: int | None = None
     ) -> dict[TopicPartition, Positions | KgroupError]:
         return self.ask(log_positions, layouts, partitions, timestamp_ms)
 
     def log_views(
-        self,
-        layouts: Mapping[str, TopicLayout | KgroupError],
-        partitions: Iterable[TopicPartition],
-        moments_ms: Sequence[int] = (),
+        self, layouts: Layouts, partitions: Iterable[TopicPartition], moments_ms: Sequence[int] = ()
     ) -> dict[TopicPartition, LogView | KgroupError]:
         """The bounds of the logs including last stable offsets, and the offsets of any number of moments."""
         return self.ask(log_views, layouts, partitions, moments_ms)
 
-    def topic_retention(
-        self, layouts: Mapping[str, TopicLayout | KgroupError], partitions: Iterable[TopicPartition]
-    ) -> TopicRetentions:
+    def topic_retention(self, layouts: Layouts, partitions: Iterable[TopicPartition]) -> TopicRetentions:
         """The retention of topics, and the size in bytes of their partitions' logs."""
         from kgroup.cluster.topic_retention import read_retention
 
@@ -219,7 +212,7 @@ class Cluster(ClusterConnection):
         return self.ask(rights, self._coordinators, groups, topics)
 
     def open_transactions(
-        self, layouts: Mapping[str, TopicLayout | KgroupError], partitions: Iterable[TopicPartition]
+        self, layouts: Layouts, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, tuple[OpenTransaction, ...] | KgroupError]:
         """The open transactions of each partition, with their coordinators' facts about them."""
         from kgroup.cluster.open_transactions import open_transactions
@@ -230,9 +223,7 @@ class Cluster(ClusterConnection):
 
         return self._ask(read)
 
-    def first_timestamps(
-        self, layouts: Mapping[str, TopicLayout | KgroupError], spans: Iterable[Span]
-    ) -> dict[Span, int | KgroupError | None]:
+    def first_timestamps(self, layouts: Layouts, spans: Iterable[Span]) -> dict[Span, int | KgroupError | None]:
         """When the first record of each range was written; several ranges may be of one partition."""
         from kgroup.cluster.first_records import first_timestamps
 

@@ -16,7 +16,7 @@ from kafka.protocol.admin.cluster import DescribeLogDirsRequest
 from kgroup.cluster.broker_errors import NONE
 from kgroup.cluster.configs import ConfigType, read_configs
 from kgroup.cluster.coordinator.client import CoordinatorClient
-from kgroup.cluster.topics import TopicLayout
+from kgroup.cluster.topics import Layouts, TopicLayout
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.model.topic_settings import TopicSettings
 from kgroup.support.errors import KgroupError
@@ -32,7 +32,7 @@ class TopicRetentions(msgspec.Struct, frozen=True):
 
 
 async def read_retention(
-    client: CoordinatorClient, layouts: Mapping[str, TopicLayout | KgroupError], partitions: Iterable[TopicPartition]
+    client: CoordinatorClient, layouts: Layouts, partitions: Iterable[TopicPartition]
 ) -> TopicRetentions:
     """Read the retention: one request for all topics, and one per leader for the sizes."""
     distinct = sorted(set(partitions))
@@ -52,7 +52,7 @@ async def _settings(client: CoordinatorClient, topics: list[str]) -> dict[str, T
 
 
 async def _sizes(
-    client: CoordinatorClient, layouts: Mapping[str, TopicLayout | KgroupError], partitions: list[TopicPartition]
+    client: CoordinatorClient, layouts: Layouts, partitions: list[TopicPartition]
 ) -> dict[TopicPartition, int]:
     by_leader: dict[int, dict[str, list[int]]] = {}
     for topic, number in partitions:

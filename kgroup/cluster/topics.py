@@ -48,6 +48,10 @@ class TopicLayout(msgspec.Struct, frozen=True):
     id: str | None = None
 
 
+Layouts = Mapping[str, TopicLayout | KgroupError]
+"""By topic; the error of a topic that cannot be read."""
+
+
 class TopicShape(msgspec.Struct, frozen=True):
     """A topic as an assignor needs it.
 
@@ -153,10 +157,7 @@ def _layout(topic: Any) -> TopicLayout | KgroupError:
 
 
 async def log_ranges(
-    client: CoordinatorClient,
-    layouts: Mapping[str, TopicLayout | KgroupError],
-    partitions: Iterable[TopicPartition],
-    deadline: Deadline | None = None,
+    client: CoordinatorClient, layouts: Layouts, partitions: Iterable[TopicPartition], deadline: Deadline | None = None
 ) -> dict[TopicPartition, LogRange | KgroupError]:
     """[log start, high watermark) of each wanted partition: two ListOffsets requests per leader.
 
@@ -170,10 +171,7 @@ async def log_ranges(
 
 
 async def log_positions(
-    client: CoordinatorClient,
-    layouts: Mapping[str, TopicLayout | KgroupError],
-    partitions: Iterable[TopicPartition],
-    timestamp_ms: int | None,
+    client: CoordinatorClient, layouts: Layouts, partitions: Iterable[TopicPartition], timestamp_ms: int | None
 ) -> dict[TopicPartition, Positions | KgroupError]:
     """Log start and high watermark with leader epochs, and the first record at or after ``timestamp_ms``."""
     timed = () if timestamp_ms is None else ((timestamp_ms, _READ_UNCOMMITTED),)
@@ -202,10 +200,7 @@ class LogView(msgspec.Struct, frozen=True):
 
 
 async def log_views(
-    client: CoordinatorClient,
-    layouts: Mapping[str, TopicLayout | KgroupError],
-    partitions: Iterable[TopicPartition],
-    moments_ms: Sequence[int],
+    client: CoordinatorClient, layouts: Layouts, partitions: Iterable[TopicPartition], moments_ms: Sequence[int]
 ) -> dict[TopicPartition, LogView | KgroupError]:
     """The views of all wanted partitions: one request per leader for each bound, and for each moment."""
     queries = (_EARLIEST, _LATEST, _LAST_STABLE, *((moment, _READ_UNCOMMITTED) for moment in moments_ms))
@@ -227,7 +222,7 @@ def _view(answer: Sequence[_Listed]) -> LogView:
 
 async def _listed_offsets(
     client: CoordinatorClient,
-    layouts: Mapping[str, TopicLayout | KgroupError],
+    layouts: Layouts,
     partitions: Iterable[TopicPartition],
     queries: Sequence[_Query],
     deadline: Deadline,
@@ -260,7 +255,7 @@ async def _listed_offsets(
     return results
 
 
-def leader_of(layouts: Mapping[str, TopicLayout | KgroupError], partition: TopicPartition) -> int | KgroupError | None:
+def leader_of(layouts: Layouts, partition: TopicPartition) -> int | KgroupError | None:
     """The partition's leader; None if it has none now, an error if the topic cannot be read or lacks the partition."""
     topic, number = partition
     layout = layouts.get(topic)
