@@ -38,7 +38,7 @@ def read_config(data: bytes, name: str) -> ConfigFile:
         properties = parse_properties(text)
     except PropertiesError as error:
         raise ConfigError(f"{name}:{error.line}: {error}") from None
-    entries = (ConfigEntry(_dotted(found.key), found.value, found.line, found.last_line) for found in properties)
+    entries = (ConfigEntry(_dotted(entry.key), entry.value, entry.line, entry.last_line) for entry in properties)
     return ConfigFile(name, "properties", tuple(entries))
 
 
@@ -48,7 +48,7 @@ def write_changes(data: bytes, file: ConfigFile, changes: Sequence[ConfigChange]
     The result is read again. Raises ConfigError if it differs from ``file`` in more or less than the changes.
     """
     lines: list[bytes] = _NATURAL_LINE.findall(data)
-    eol = next((found[0] for line in lines if (found := re.search(rb"[\r\n]+\Z", line))), b"\n")
+    eol = next((ending[0] for line in lines if (ending := re.search(rb"[\r\n]+\Z", line))), b"\n")
     removed = {change.old for change in changes if change.old is not None}
     gone = {number for entry in removed for number in range(entry.line, entry.last_line + 1)}
     written: list[bytes] = []

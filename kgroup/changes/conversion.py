@@ -23,7 +23,10 @@ from kgroup.support.errors import KgroupError, NotFound
 
 
 def plan_conversion(
-    found: SelectedGroups, layouts: Layouts, targets: Mapping[str, str], configs: Mapping[str, Mapping[str, str | None]]
+    selected: SelectedGroups,
+    layouts: Layouts,
+    targets: Mapping[str, str],
+    configs: Mapping[str, Mapping[str, str | None]],
 ) -> ChangePlan:
     """Rows that write each commit of these groups unchanged, and the new type of each group.
 
@@ -31,17 +34,17 @@ def plan_conversion(
     """
     rows = [
         ChangeRow(group.name, *tp, commit, commit)
-        for group in found.groups
+        for group in selected.groups
         if group.name in targets
         for tp, commit in sorted(committed(group).items())
         if not isinstance(layouts.get(tp.topic), NotFound)
     ]
-    return ChangePlan(found.groups, tuple(rows), errors=_whole(found), converted=dict(targets), configs=configs)
+    return ChangePlan(selected.groups, tuple(rows), errors=_whole(selected), converted=dict(targets), configs=configs)
 
 
-def _whole(found: SelectedGroups) -> tuple[RowError, ...]:
+def _whole(selected: SelectedGroups) -> tuple[RowError, ...]:
     """The errors of whole groups; an unreadable commit is reported again before it is written."""
-    return tuple(error for error in found.errors if error.partition is None)
+    return tuple(error for error in selected.errors if error.partition is None)
 
 
 def remove_stale_members(

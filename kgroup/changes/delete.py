@@ -23,27 +23,27 @@ _BUDGET_S, _SHOWN_BUDGET_S = 30.0, 1.0
 
 
 def plan_delete(
-    cluster: ChangingCluster, how: Change, found: SelectedGroups, doubted: Mapping[str, Refused]
+    cluster: ChangingCluster, how: Change, selected: SelectedGroups, doubted: Mapping[str, Refused]
 ) -> PlannedChange[None]:
     # A group with unreadable commits could not be restored completely.
-    unread = {group for group, _, _ in found.unread}
-    groups = tuple(group for group in found.groups if group.name not in unread)
+    unread = {group for group, _, _ in selected.unread}
+    groups = tuple(group for group in selected.groups if group.name not in unread)
     rows = [
         ChangeRow(group.name, *tp, commit, None) for group in groups for tp, commit in sorted(committed(group).items())
     ]
     layouts = cluster.layouts({row.topic for row in rows}) if how.execute else {}
     names = frozenset(group.name for group in groups)
-    plan = ChangePlan(groups, rows, deleted=names, errors=found.errors)
+    plan = ChangePlan(groups, rows, deleted=names, errors=selected.errors)
     context = ChangeContext("delete", _subject(groups), layouts, blocked_action="it cannot be deleted")
     refusals = [Refusal(name, doubted[name]) for name in sorted(names & doubted.keys())]
     return PlannedChange(plan, context, None, refusals)
 
 
 def idle_groups(
-    reporter: Reporter, cluster: ChangingCluster, found: SelectedGroups, idle_s: float
+    reporter: Reporter, cluster: ChangingCluster, selected: SelectedGroups, idle_s: float
 ) -> tuple[SelectedGroups, Mapping[str, int | None], Mapping[str, Refused]]:
     """The idle groups, the last signs of all groups, and refusals for groups idle only by this machine's clock."""
-    names = [group.name for group in found.groups]
+    names = [group.name for group in selected.groups]
     clocks = cluster.clocks()
     if clocks.warning:
         reporter.warn(clocks.warning)
@@ -54,7 +54,7 @@ def idle_groups(
     if signs.note:
         unknown = plural(len(names) - len(signs.by_group), "group")
         reporter.note(f"{unknown} left out, because it is unknown how long they were idle: {signs.note}")
-    known = [(group, signs.by_group[group.name]) for group in found.groups if group.name in signs.by_group]
+    known = [(group, signs.by_group[group.name]) for group in selected.groups if group.name in signs.by_group]
     idle = tuple(group for group, sign_ms in known if sign_ms is None or sign_ms < since_ms)
     if len(idle) < len(known):
         reporter.note(f"{plural(len(known) - len(idle), 'group')} left out: active within {format_duration(idle_s)}")
@@ -66,7 +66,7 @@ def idle_groups(
     # The log was read back to that time, and may have nothing of these groups up to there.
     silent = [group.name for group in idle if signs.by_group[group.name] is None]
     older = cluster.last_activities(silent, 0, _SHOWN_BUDGET_S).by_group if silent else {}
-    return replace(found, groups=idle), {**signs.by_group, **older}, doubtful
+    return replace(selected, groups=idle), {**signs.by_group, **older}, doubtful
 
 
 def _subject(groups: Sequence[Group]) -> str:

@@ -23,16 +23,16 @@ _NAMED = 10
 
 
 def plan_delete_offsets(
-    cluster: ChangingCluster, found: SelectedGroups, topics: Sequence[TopicChoice], named: Sequence[str]
+    cluster: ChangingCluster, selected: SelectedGroups, topics: Sequence[TopicChoice], named: Sequence[str]
 ) -> PlannedChange[None]:
     layouts = cluster.layouts([choice.topic for choice in topics])
-    rows = [row for group in found.groups for row in _rows(group, topics, named)]
+    rows = [row for group in selected.groups for row in _rows(group, topics, named)]
     ranges = cluster.positions(layouts, [row.tp for row in rows if isinstance(layouts[row.topic], TopicLayout)])
     logs = {tp: log.range for tp, log in ranges.items() if not isinstance(log, KgroupError)}
     rows = [replace(row, log=logs.get(row.tp)) for row in rows]
-    errors = (*found.errors, *_nothing_there(found.groups, named, topics, rows))
+    errors = (*selected.errors, *_nothing_there(selected.groups, named, topics, rows))
     context = ChangeContext("delete-offsets", _subject(rows), layouts, live=True)
-    return PlannedChange(ChangePlan(found.groups, tuple(rows), errors=errors), context, None)
+    return PlannedChange(ChangePlan(selected.groups, tuple(rows), errors=errors), context, None)
 
 
 def _rows(group: Group, topics: Sequence[TopicChoice], named: Collection[str]) -> Iterator[ChangeRow]:

@@ -112,13 +112,13 @@ def check_plan(
         run.reporter, cluster, how, plan, blocked_action, context.undone_from_ms, context.undone
     ).refusals
     plan, forbidden = apply_rights(run.reporter, cluster, plan)
-    found = (
+    prevents = (
         *planned.refusals,
         *check_change_permitted(run.settings, how, backup=how.backup is not None),
         *guards,
         *forbidden,
     )
-    return Result(plan, found, partial=how.partial, waits=waits)
+    return Result(plan, prevents, partial=how.partial, waits=waits)
 
 
 def execute_plan(run: Invocation, cluster: ChangingCluster, how: Change, planned: PlannedChange[Source]) -> Result:
@@ -180,7 +180,7 @@ def _journal_entry(
         new_entry(command, cluster, how, context, journal),
         groups={name: types.get(name, "classic") for name in plan.affected_groups},
         topics={
-            topic: found.id if isinstance(found := context.layouts.get(topic), TopicLayout) else None
+            topic: layout.id if isinstance(layout := context.layouts.get(topic), TopicLayout) else None
             for topic in topics
         },
         rows=tuple(JournalRow(row.group, *row.tp, row.old, row.new) for row in plan.rows),
@@ -286,7 +286,7 @@ def _send(cluster: ChangingCluster, plan: ChangePlan) -> Iterator[_Round]:
         moved = commits_changed_since_plan(cluster, [part for part in batch if part.group in plan.converted])
         sent = [part for part in batch if part.group not in moved]
         answers = zip(sent, cluster.write_offsets(sent), strict=True)
-        rows = {(part.group, *tp): error for part, found in answers for tp, error in found.items()}
+        rows = {(part.group, *tp): error for part, results in answers for tp, error in results.items()}
         rows |= {(part.group, *tp): moved[part.group] for part in batch if part.group in moved for tp in part.writes}
         kept = {name: error for (name, *_), error in rows.items() if error and name in plan.converted}
         failed |= kept
@@ -296,11 +296,11 @@ def _send(cluster: ChangingCluster, plan: ChangePlan) -> Iterator[_Round]:
         yield _Round({(name, *row.tp): gone[name] for name in names for row in by_group.get(name, ())}, gone)
     for names in _batches(sorted(plan.converted.keys() - failed.keys())):
         try:
-            found = cluster.convert({name: plan.converted[name] for name in names})
+            results = cluster.convert({name: plan.converted[name] for name in names})
         except KgroupError as error:  # the results of the earlier rounds must still be reported
-            found = dict.fromkeys(names, error)
-        yield _Round(groups=found)
-        converted = [name for name in names if found[name] is None and name in plan.configs]
+            results = dict.fromkeys(names, error)
+        yield _Round(groups=results)
+        converted = [name for name in names if results[name] is None and name in plan.configs]
         yield _set_configs(cluster, plan, converted)
     for names in _batches(sorted(plan.only_configured)):
         yield _set_configs(cluster, plan, names)

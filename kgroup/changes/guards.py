@@ -174,7 +174,7 @@ def _refuse_active_committers(
     }
     # The journal is read only if it matters: it is large after many resets.
     ours = our_commits(Journal(), cluster.ref.cluster_id, suspects.keys(), now - _OURS_FOR) if suspects else {}
-    found = []
+    refusals = []
     for name, group in suspects.items():
         # Commits of a catch-up, or of a migration that repeats them, are in no journal but have a tag.
         activity = activities.by_group[name]
@@ -190,5 +190,5 @@ def _refuse_active_committers(
             undone=undone.get(name, ()),
         )
         if finding:
-            found.append(Refusal(name, refuse_active_committer(name, finding, now_ms)))
-    return found, activities.note
+            refusals.append(Refusal(name, refuse_active_committer(name, finding, now_ms)))
+    return refusals, activities.note

@@ -204,7 +204,7 @@ class Journal:
     def entries(self, cluster_id: str | None, since: datetime | None = None) -> list[JournalEntry]:
         """The changes of this cluster, newest first, without those that were cut off before the change."""
         self.unreadable = 0
-        found: list[JournalEntry] = []
+        entries: list[JournalEntry] = []
         for path in self.files(since):
             try:
                 entry = _read(path)
@@ -212,8 +212,8 @@ class Journal:
                 self.unreadable += 1
                 continue
             if entry and _of_cluster(entry, cluster_id):
-                found.append(entry)
-        return sorted(found, key=lambda entry: entry.at, reverse=True)
+                entries.append(entry)
+        return sorted(entries, key=lambda entry: entry.at, reverse=True)
 
     def entry(self, change_id: str, cluster_id: str | None) -> JournalEntry:
         """One change of this cluster.
@@ -312,7 +312,7 @@ def our_commits(
     journal: Journal, cluster_id: str | None, groups: Collection[str], since: datetime
 ) -> dict[str, set[tuple[str, int, int]]]:
     """The (topic, partition, offset) that kgroup has committed since then, or may have, by group."""
-    found: dict[str, set[tuple[str, int, int]]] = {}
+    commits: dict[str, set[tuple[str, int, int]]] = {}
     for path in journal.files(since):
         try:
             head, lines = _typed(_documents(path)[0])
@@ -323,12 +323,12 @@ def our_commits(
         failed = {row[:3] for line in lines for row in line.row_results if row[3] not in _MAY_BE_COMMITTED}
         for line in lines:
             if line.group in groups:
-                found.setdefault(line.group, set()).update(
+                commits.setdefault(line.group, set()).update(
                     (topic, partition, after.offset)
                     for topic, partition, _, after in line.rows or ()
                     if after is not None and (line.group, topic, partition) not in failed
                 )
-    return found
+    return commits
 
 
 class _Line(msgspec.Struct, frozen=True):
@@ -373,9 +373,9 @@ def line_of(document: Mapping[str, Any]) -> str:
 
 def _document(line: str) -> dict[str, Any] | None:
     """The document in a line; None if the line is damaged."""
-    found = _CHECKSUM.match(line)
-    text = line if found is None else "{" + line[found.end() :]
-    if found is None or crc32(text.encode()) != int(found[1], 16):
+    checksum = _CHECKSUM.match(line)
+    text = line if checksum is None else "{" + line[checksum.end() :]
+    if checksum is None or crc32(text.encode()) != int(checksum[1], 16):
         return None
     document = json.loads(text)
     return document if isinstance(document, dict) else None
@@ -387,9 +387,9 @@ def _documents(path: Path) -> tuple[list[dict[str, Any]], tuple[int, ...]]:
     A last line that was cut off is left out. Raises OSError if the file cannot be read.
     """
     *lines, _ = path.read_text(encoding="utf-8", errors="replace").split("\n")
-    found = [_document(line) for line in lines]
-    intact = [document for document in found if document is not None]
-    return intact or [{}], tuple(number for number, document in enumerate(found, 1) if document is None)
+    documents = [_document(line) for line in lines]
+    intact = [document for document in documents if document is not None]
+    return intact or [{}], tuple(number for number, document in enumerate(documents, 1) if document is None)
 
 
 def _typed(documents: Sequence[dict[str, Any]]) -> tuple[JournalEntry, list[_Line]]:

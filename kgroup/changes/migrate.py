@@ -122,43 +122,47 @@ def prepare_migration(
     reporter: Reporter, cluster: ChangingCluster, how: Change, groups: Groups, options: MigrationOptions
 ) -> Migration:
     """Select the groups, check them, and plan."""
-    found = choose(reporter, cluster, groups)
-    options.clients.check(found.names)
-    if cleared := remove_stale_members(reporter, cluster, found.selected.groups, execute=how.execute):
-        found = replace(found, selected=reload_groups(cluster, found.selected))
-    return replace(_plan_migration(reporter, cluster, how, found, options), cleared=cleared)
+    candidates = choose(reporter, cluster, groups)
+    options.clients.check(candidates.names)
+    if cleared := remove_stale_members(reporter, cluster, candidates.selected.groups, execute=how.execute):
+        candidates = replace(candidates, selected=reload_groups(cluster, candidates.selected))
+    return replace(_plan_migration(reporter, cluster, how, candidates, options), cleared=cleared)
 
 
 def plan_again(
     reporter: Reporter, cluster: ChangingCluster, how: Change, before: Migration, options: MigrationOptions
 ) -> Migration:
     """Read the same groups again, check them, and plan."""
-    found = replace(before.candidates, selected=reload_groups(cluster, before.candidates.selected))
-    return replace(_plan_migration(reporter, cluster, how, found, options), cleared=before.cleared)
+    candidates = replace(before.candidates, selected=reload_groups(cluster, before.candidates.selected))
+    return replace(_plan_migration(reporter, cluster, how, candidates, options), cleared=before.cleared)
 
 
 def _plan_migration(
-    reporter: Reporter, cluster: ChangingCluster, how: Change, found: MigrationCandidates, options: MigrationOptions
+    reporter: Reporter,
+    cluster: ChangingCluster,
+    how: Change,
+    candidates: MigrationCandidates,
+    options: MigrationOptions,
 ) -> Migration:
     """Read the evidence that the checks need, judge, and plan; nothing is changed."""
-    layouts = cluster.layouts({topic for group in found.selected.groups for topic in topics_of(group)})
+    layouts = cluster.layouts({topic for group in candidates.selected.groups for topic in topics_of(group)})
     evidence = read_migration_evidence(
-        reporter, cluster, found.selected, layouts, found.others, options.clients.used, options.configured
+        reporter, cluster, candidates.selected, layouts, candidates.others, options.clients.used, options.configured
     )
     wanted = options.wanted
     assessed = worst_first([assess_readiness(item, wanted, options.rules) for item in evidence])
     kept = tuple(item for item in assessed if not options.only_ready or _is_kept(item, how))
     targets = {item.group: wanted.target for item in kept if item.result in _FIT}
     values = _configs(wanted)
-    empty = replace(found.selected, groups=tuple(item.group for item in evidence if item.kind in DESCRIBED_TYPES))
+    empty = replace(candidates.selected, groups=tuple(item.group for item in evidence if item.kind in DESCRIBED_TYPES))
     arrived = {item.group for item in kept if item.result is ReadinessResult.DONE}
     configs = {item.group.name: item.configs or {} for item in evidence}
     unlike = {name for name in arrived if any(configs[name].get(key) != value for key, value in values.items())}
     set_for = dict.fromkeys([*targets, *sorted(unlike)], values) if values else {}
     plan = plan_conversion(empty, layouts, targets, set_for)
-    refusals = [*_blocked(kept, _guessed_owners(evidence)), *_unread(found.selected, targets)]
+    refusals = [*_blocked(kept, _guessed_owners(evidence)), *_unread(candidates.selected, targets)]
     refusals += _unread_configs(evidence, set_for)
-    return Migration(found, evidence, kept, len(assessed) - len(kept), plan, layouts, tuple(refusals), configs)
+    return Migration(candidates, evidence, kept, len(assessed) - len(kept), plan, layouts, tuple(refusals), configs)
 
 
 def _is_kept(item: Readiness, how: Change) -> bool:
@@ -176,7 +180,7 @@ def _blocked(assessed: Sequence[Readiness], guesses: Mapping[str, Owner]) -> lis
 
     ``guesses`` are owners that only a group's name suggests: ``--accept`` passes those.
     """
-    found = []
+    refusals = []
     for item in assessed:
         if item.result is not ReadinessResult.BLOCKED:
             continue
@@ -186,8 +190,8 @@ def _blocked(assessed: Sequence[Readiness], guesses: Mapping[str, Owner]) -> lis
             error = Refused(f"cannot be migrated: {item.reason}", code=BLOCKED)
         else:
             error = Refused(f"{item.group} cannot be migrated", details=tuple(_lines(item)), code=BLOCKED)
-        found.append(Refusal(item.group, error))
-    return found
+        refusals.append(Refusal(item.group, error))
+    return refusals
 
 
 def _guessed_owners(evidence: Sequence[MigrationEvidence]) -> dict[str, Owner]:
@@ -220,10 +224,10 @@ def _unread_configs(evidence: Sequence[MigrationEvidence], wanted: Collection[st
     ]
 
 
-def _unread(found: SelectedGroups, targets: Mapping[str, str]) -> list[Refusal]:
+def _unread(selected: SelectedGroups, targets: Mapping[str, str]) -> list[Refusal]:
     """Refusals for groups with unreadable commits: those could not be made again, and might be lost."""
     unread: dict[str, list[str]] = {}
-    for (group, topic, number), error in found.unread.items():
+    for (group, topic, number), error in selected.unread.items():
         if group in targets:
             unread.setdefault(group, []).append(f"{topic}:{number} {error.message}")
     return [

@@ -34,15 +34,15 @@ def plan_reset(
     reporter: Reporter,
     cluster: ChangingCluster,
     groups: Groups,
-    found: SelectedGroups,
+    selected: SelectedGroups,
     request: ResetRequest,
     source: FromLog,
 ) -> tuple[ChangePlan, Layouts]:
     """The plan for all groups, and the topic layouts; ``source`` is how the commits of ``--from-group`` are read."""
-    read = {group.name: group for group in found.groups}
-    scenarios, errors = _scenarios(reporter, cluster, groups, found, request, source)
+    read = {group.name: group for group in selected.groups}
+    scenarios, errors = _scenarios(reporter, cluster, groups, selected, request, source)
     named = {choice.topic for choice in request.topics or ()}
-    topics = named | {topic for group in found.groups for topic, _ in committed(group)}
+    topics = named | {topic for group in selected.groups for topic, _ in committed(group)}
     topics |= {
         topic for scenario in scenarios.values() if isinstance(scenario, ToRequested) for topic, _ in scenario.offsets
     }
@@ -75,18 +75,18 @@ def plan_reset(
     }
     moments = [scenario.timestamp_ms for scenario in scenarios.values() if isinstance(scenario, ToTime)]
     logs = cluster.positions(layouts, wanted, moments[0] if moments else None)
-    planned = _planned_rows(read, topic_partitions, scenarios, logs, partitions, found.unread)
+    planned = _planned_rows(read, topic_partitions, scenarios, logs, partitions, selected.unread)
     if request.only_out_of_range:
         rows = list(out_of_range(planned))
     else:
         rows = [*planned, *_rows_of_missing_topics(read, meant, partitions)]
-    created = found.created & {row.group for row in rows}
+    created = selected.created & {row.group for row in rows}
     plan = ChangePlan(
-        found.groups,
+        selected.groups,
         rows,
         created,
-        errors=(*(error for error in found.errors if error.partition is None), *errors),
-        unusual=unusual_reset(found.groups, found.created, rows, request.scenario),
+        errors=(*(error for error in selected.errors if error.partition is None), *errors),
+        unusual=unusual_reset(selected.groups, selected.created, rows, request.scenario),
     )
     return plan, layouts
 
@@ -119,7 +119,7 @@ def _scenarios(
     reporter: Reporter,
     cluster: ChangingCluster,
     groups: Groups,
-    found: SelectedGroups,
+    selected: SelectedGroups,
     request: ResetRequest,
     source: FromLog,
 ) -> tuple[dict[str, ResetScenario], list[RowError]]:
@@ -127,11 +127,11 @@ def _scenarios(
     if request.from_group is not None:
         of = _of_other_group if source == FromLog() else _of_logged_group
         wanted, errors = of(reporter, cluster, request.from_group, source)
-        return dict.fromkeys(found.names, wanted), list(errors)
+        return dict.fromkeys(selected.names, wanted), list(errors)
     if not request.file_rows:
         assert request.scenario is not None
-        return dict.fromkeys(found.names, request.scenario), []
-    return scenarios_of_file(request.file_rows, groups, found.names, cluster.ref.label)
+        return dict.fromkeys(selected.names, request.scenario), []
+    return scenarios_of_file(request.file_rows, groups, selected.names, cluster.ref.label)
 
 
 def _of_other_group(

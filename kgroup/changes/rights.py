@@ -116,13 +116,13 @@ def _missing(may: Operations | None, wanted: Iterable[str]) -> list[str]:
 def _note_unknown(reporter: Reporter, rights: Rights) -> None:
     unknown = [
         plural(count, kind)
-        for kind, found in (("group", rights.groups), ("topic", rights.topics))
-        if (count := _count_unknown(found))
+        for kind, rights_of in (("group", rights.groups), ("topic", rights.topics))
+        if (count := _count_unknown(rights_of))
     ]
     if unknown:
         why = rights.reason or "the brokers do not report which operations are authorized"
         reporter.note(f"whether this user may change {' and '.join(unknown)} is unknown: {why}")
 
 
-def _count_unknown(found: Mapping[str, Operations | None]) -> int:
-    return sum(may is None for may in found.values())
+def _count_unknown(rights_of: Mapping[str, Operations | None]) -> int:
+    return sum(may is None for may in rights_of.values())

@@ -98,10 +98,10 @@ def preview(
 
     try:
         patience_s = min(settings.timeout_s, _PREVIEW_S)
-        found = tuple(read_ranges(librdkafka_config(settings), wanted, timeout_s=patience_s))
+        records = tuple(read_ranges(librdkafka_config(settings), wanted, timeout_s=patience_s))
     except KgroupError:
         return None
-    return tuple(sorted(found, key=lambda record: (record.topic, record.partition, record.offset)))
+    return tuple(sorted(records, key=lambda record: (record.topic, record.partition, record.offset)))
 
 
 @contextmanager

@@ -64,8 +64,8 @@ def _read(reporter: Reporter, cluster: Cluster, selection: Selection, verb: str)
 
 def _with_new(cluster: Cluster, names: Sequence[str], verb: str) -> SelectedGroups:
     snapshot = cluster.describe(names, COMMITS)
-    found = {group.name for group in snapshot.groups}
-    missing = {e.group for e in snapshot.errors if e.code == NotFound.code and e.topic is None} - found
+    existing = {group.name for group in snapshot.groups}
+    missing = {e.group for e in snapshot.errors if e.code == NotFound.code and e.topic is None} - existing
     if missing:
         listed = [group for group in cluster.list_groups().groups if group.name in missing]
         refuse_foreign(listed, verb)

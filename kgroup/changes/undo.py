@@ -172,7 +172,7 @@ def plan_undo(cluster: ChangingCluster, entry: JournalEntry) -> UndoPlan:
     faults = {topic: why_not_restorable(topic, entry, layouts) for topic in layouts}
     wanted = {trace.tp for trace in traces if not trace.is_back and not faults[trace.topic]}
     positions = cluster.positions(layouts, wanted)
-    logs = {tp: found.range for tp, found in positions.items() if not isinstance(found, KgroupError)}
+    logs = {tp: position.range for tp, position in positions.items() if not isinstance(position, KgroupError)}
     rows = undo_rows(traces, logs, faults)
     there = {group.name for group in seen.chosen.groups}
     doubtful = {group for group, _, _ in seen.chosen.unread} | seen.unread.keys()
@@ -204,7 +204,7 @@ def _conversion_back(cluster: ChangingCluster, entry: JournalEntry, seen: _Seen)
     targets = _to_convert_back(entry, seen.chosen.groups)
     named = sorted(name for name in entry.configs if _maybe(entry, entry.configured, name))
     answers = cluster.ask(group_configs, named) if named else {}
-    now = {name: found for name, found in answers.items() if not isinstance(found, KgroupError)}
+    now = {name: answer for name, answer in answers.items() if not isinstance(answer, KgroupError)}
     missing = _missing_commits(entry, seen)
     layouts = cluster.layouts(
         {p.topic for group in seen.chosen.groups for p in group.partitions} | {row.topic for row in missing}
@@ -214,7 +214,7 @@ def _conversion_back(cluster: ChangingCluster, entry: JournalEntry, seen: _Seen)
     missing = [row.failing(RowError.of(fault)) if (fault := faults[row.topic]) else row for row in missing]
     created = {row.group for row in missing} - {group.name for group in seen.chosen.groups}
     errors = [error for error in plan.errors if error.group not in created]
-    errors += [RowError.of(found, group=name) for name, found in answers.items() if isinstance(found, KgroupError)]
+    errors += [RowError.of(answer, group=name) for name, answer in answers.items() if isinstance(answer, KgroupError)]
     plan = replace(
         plan,
         rows=(*plan.rows, *missing),

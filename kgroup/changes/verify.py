@@ -24,8 +24,8 @@ _NAMED = 5
 
 def fetch_offsets(cluster: ChangingCluster, names: Sequence[str]) -> dict[str, CommittedOffsets | KgroupError]:
     """The committed offsets of these groups now; a group that does not exist has none."""
-    found = cluster.committed(names) if names else {}
-    return {group: {} if isinstance(offsets, NotFound) else offsets for group, offsets in found.items()}
+    answers = cluster.committed(names) if names else {}
+    return {group: {} if isinstance(offsets, NotFound) else offsets for group, offsets in answers.items()}
 
 
 def read_back(cluster: ChangingCluster, plan: ChangePlan) -> dict[str, CommittedOffsets | KgroupError] | None:
@@ -83,7 +83,7 @@ def recheck_plan(cluster: ChangingCluster, result: Result) -> Result:
 def _converted_meanwhile(cluster: ChangingCluster, plan: ChangePlan, others: Sequence[str]) -> list[Refusal]:
     """Refusals for groups that already have their new type: another run or user has converted them."""
     names = [name for name in plan.converted if name not in others]
-    found = cluster.describe(names, STATE_ONLY).groups if names else ()
+    groups = cluster.describe(names, STATE_ONLY).groups if names else ()
     return [
         Refusal(
             group.name,
@@ -93,7 +93,7 @@ def _converted_meanwhile(cluster: ChangingCluster, plan: ChangePlan, others: Seq
                 code=MOVED_SINCE,
             ),
         )
-        for group in found
+        for group in groups
         if group.type == plan.converted[group.name]
     ]
 
@@ -113,14 +113,14 @@ def commits_changed_since_plan(cluster: ChangingCluster, parts: Sequence[CommitP
         now = cluster.committed(names) if names else {}
     except KgroupError as error:
         return dict.fromkeys(names, error)
-    found: dict[str, KgroupError] = {}
+    changed: dict[str, KgroupError] = {}
     for part in parts:
         stands = now[part.group]
         if isinstance(stands, KgroupError):
-            found[part.group] = stands
+            changed[part.group] = stands
         elif any(stands.get(tp) != old for tp, old in part.old.items()):
-            found[part.group] = _used_again(part.group)
-    return found
+            changed[part.group] = _used_again(part.group)
+    return changed
 
 
 def find_unverified_conversions(

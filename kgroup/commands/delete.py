@@ -62,19 +62,19 @@ def delete(
     check_some_named(groups)
     prepare_change(run, how)
     with ChangingCluster(run.settings) as cluster:
-        found = groups_to_change(run.reporter, cluster, groups, verb=run.verb)
+        selected = groups_to_change(run.reporter, cluster, groups, verb=run.verb)
         signs: Mapping[str, int | None] = {}
         doubtful: Mapping[str, Refused] = {}
         if idle_s is not None:
-            found = replace(found, groups=tuple(group for group in found.groups if group.is_empty))
-            found, signs, doubtful = idle_groups(run.reporter, cluster, found, idle_s)
+            selected = replace(selected, groups=tuple(group for group in selected.groups if group.is_empty))
+            selected, signs, doubtful = idle_groups(run.reporter, cluster, selected, idle_s)
         doubted = {} if CLOCK_SKEW in (how.accept or ()) else doubtful
         change, result = make_change(
             run,
             cluster,
             how,
-            plan_delete(cluster, how, found, doubted),
-            lambda: plan_delete(cluster, how, reload_groups(cluster, found), doubted),
+            plan_delete(cluster, how, selected, doubted),
+            lambda: plan_delete(cluster, how, reload_groups(cluster, selected), doubted),
         )
     wording = Wording("delete", change.context.subject, run.command_line, verbose=verbose)
     return delete_outcome(result, signs, wording, cluster.ref, run.reporter, run.command)

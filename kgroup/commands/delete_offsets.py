@@ -62,13 +62,13 @@ def delete_offsets(
     check_some_named(groups)
     prepare_change(run, how)
     with ChangingCluster(run.settings) as cluster:
-        found = groups_to_change(run.reporter, cluster, groups, [choice.topic for choice in topics], verb=run.verb)
+        selected = groups_to_change(run.reporter, cluster, groups, [choice.topic for choice in topics], verb=run.verb)
         change, result = make_change(
             run,
             cluster,
             how,
-            plan_delete_offsets(cluster, found, topics, names_of(groups)),
-            lambda: plan_delete_offsets(cluster, reload_groups(cluster, found), topics, names_of(groups)),
+            plan_delete_offsets(cluster, selected, topics, names_of(groups)),
+            lambda: plan_delete_offsets(cluster, reload_groups(cluster, selected), topics, names_of(groups)),
         )
     plan = change.plan
     live = {group.name for group in plan.groups if not group.is_empty} & {row.group for row in plan.rows}

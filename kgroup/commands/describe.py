@@ -130,8 +130,8 @@ def _from_log(run: Invocation, which: Selection, view: DescribeView, source: Fro
     want = view.snapshot_request(run.format, 0)
     with Cluster(run.settings) as cluster:
         warn_of_clocks(run.reporter, cluster)
-        found = logged_snapshot(run.reporter, cluster, which, source, want)
-        snapshot, states = found.snapshot, found.states
+        logged = logged_snapshot(run.reporter, cluster, which, source, want)
+        snapshot, states = logged.snapshot, logged.states
         groups, now_ms = list(snapshot.groups), cluster.now_ms()
         pages = [groups]
         if run.format in (Format.TABLE, Format.WIDE, Format.MARKDOWN) and view.part is not DescribePart.STATE:
@@ -193,7 +193,7 @@ def _outcomes(
     view: DescribeView,
     cluster: Cluster,
     scan_s: float,
-    found: Iterable[Snapshot],
+    snapshots: Iterable[Snapshot],
     named: frozenset[str] | None,
     add_generations: Callable[[Sequence[Group]], GroupVerdicts] | None = None,
 ) -> Outcomes:
@@ -203,7 +203,7 @@ def _outcomes(
     """
     something = False
     said: set[str] = set()
-    for snapshot in found:
+    for snapshot in snapshots:
         something = something or bool(snapshot.groups or snapshot.errors)
         wait_for_ledger = _begin_reading_ledger(run, view, cluster, named) if snapshot.groups else None
         judgement = GroupVerdicts(snapshot.groups)

@@ -122,9 +122,9 @@ def doctor(
         if not narrowed:
             diagnoses.append(diagnose_cluster(cluster_snapshot(cluster)))
         if not options.cluster:
-            found = _diagnose_groups(run.reporter, cluster, which, depth)
-            diagnoses += found.diagnoses
-            errors = found.errors
+            of_groups = _diagnose_groups(run.reporter, cluster, which, depth)
+            diagnoses += of_groups.diagnoses
+            errors = of_groups.errors
         ref = cluster.ref
     decision = check_fail_on(diagnoses, fail_on)
     for line in decision.lines:
@@ -156,24 +156,24 @@ class _Found:
 
 def _diagnose_groups(reporter: Reporter, cluster: Cluster, which: Selection, depth: ScanDepth) -> _Found:
     """Read the chosen groups in parts, and keep only the diagnoses."""
-    found, notes, others = _Found(), dict[str, None](), list[str]()
+    diagnosed, notes, others = _Found(), dict[str, None](), list[str]()
     count, parts = in_parts(reporter, cluster, which, _WANT)
     reader = GroupsReader(cluster, depth, count)
     for size, snapshot in parts:
-        found.errors += _failures(snapshot.errors)
+        diagnosed.errors += _failures(snapshot.errors)
         notes |= dict.fromkeys(snapshot.notes)
         # The members and offsets of other frameworks' groups follow other rules.
         others += [group.protocol_type or "" for group in snapshot.groups if not is_of_consumers(group.protocol_type)]
         consumers = tuple(group for group in snapshot.groups if is_of_consumers(group.protocol_type))
         part = replace(snapshot, groups=consumers)
-        found.diagnoses += [diagnose_group(one) for one in group_snapshots(reader, part, size)]
+        diagnosed.diagnoses += [diagnose_group(one) for one in group_snapshots(reader, part, size)]
     for note in notes:
         reporter.note(note)
     if others:
         left = f"left out, {plural(len(others), 'group')} of other frameworks"
         reporter.note(f"{left} ({', '.join(sorted(set(others)))}): {Hint('{}', ('list',))}")
     reader.note(reporter)
-    return found
+    return diagnosed
 
 
 def _failures(errors: Sequence[RowError]) -> tuple[RowError, ...]:

@@ -92,8 +92,8 @@ def _from_log(run: Invocation, which: Selection, when: AsOf, source: FromLog) ->
         logged = without_stale(cluster, choose_logged(run.reporter, cluster, which, source, at_ms))
         warn_open_transactions(run.reporter, logged.states.values(), at_ms)
         failed = {error.group for error in logged.errors}
-        found = (offsets_at(state, which.topics, at_ms) for state in logged.states.values())
-        groups = tuple(group for group in found if group.offsets or group.group not in failed)
+        exported = (offsets_at(state, which.topics, at_ms) for state in logged.states.values())
+        groups = tuple(group for group in exported if group.offsets or group.group not in failed)
         notes.take(Snapshot((), logged.errors, ()), groups)
         yield export_outcome(run.format, groups, logged.errors, cluster.ref, with_group=not one)
     notes.say_last()

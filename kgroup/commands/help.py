@@ -80,13 +80,13 @@ def _explained(words: Sequence[str]) -> tuple[HelpTopic, bool]:
         return HelpTopic(name, page_of(words)), False
     if first in _PARTS and others:
         return HelpTopic(name, _PARTS[first](others)), False
-    found = {**TOPICS, **{str(int(code)): f"{code:d}: {text}" for code, text in EXIT_MEANINGS.items()}}
+    texts = {**TOPICS, **{str(int(code)): f"{code:d}: {text}" for code, text in EXIT_MEANINGS.items()}}
     codes = {each.code: each.page for each in ERRORS.values()} | {each.code: each.page for each in REFUSALS.values()}
-    text = codes.get(first) if first in REFUSALS else found.get(first, codes.get(first))
+    text = codes.get(first) if first in REFUSALS else texts.get(first, codes.get(first))
     if text is None and _is_lag_status(first):
         return _explained(("status", *others))
     if text is None:
-        raise NotFound(f"there is no help on {first!r}", hint=_nearest(first, [*BY_NAME, *found, *codes]))
+        raise NotFound(f"there is no help on {first!r}", hint=_nearest(first, [*BY_NAME, *texts, *codes]))
     if others:
         raise UsageError(f"kgroup help {first} has no part {' '.join(others)!r}", hint=f"kgroup help {first}")
     if first in _ENDS:

@@ -183,8 +183,8 @@ def lag(
     """
     check_selection(which)
     measurement = _LagMeasurement(which, options, checks.bounds(options))
-    if found := watched(run, watch, lambda run: _connect(run, measurement)):
-        return found
+    if watch_exit := watched(run, watch, lambda run: _connect(run, measurement)):
+        return watch_exit
     _check_file(run, options)
     return _once(run, measurement)
 
@@ -304,9 +304,9 @@ class _LagMeasurement:
             return ()
         level = self.options.by or RowLevel.GROUP
         # A group without partitions is checked as a row too: it must not pass unnoticed.
-        found = check_lag(rows_of([report], level) or [report.total], self.bounds, report.now_ms)
-        hidden = () if any(violation.subject == report.group for violation in found) else check_hidden(report)
-        return (*found, *hidden)
+        violations = check_lag(rows_of([report], level) or [report.total], self.bounds, report.now_ms)
+        hidden = () if any(violation.subject == report.group for violation in violations) else check_hidden(report)
+        return (*violations, *hidden)
 
 
 class _UnreadLogs:

@@ -135,7 +135,7 @@ def peek(run: Invocation, which: PeekSubject, options: PeekOptions) -> Outcome:
                 f"--offset {offset} requires one partition, and {len(chosen.targets)} are selected",
                 hint="--topic TOPIC:P selects one.",
             )
-        found, errors = read_partitions(
+        peeked, errors = read_partitions(
             cluster,
             librdkafka_config(run.settings),
             chosen.targets,
@@ -144,13 +144,13 @@ def peek(run: Invocation, which: PeekSubject, options: PeekOptions) -> Outcome:
             timeout_s=run.settings.timeout_s,
         )
         if file is not None:
-            _write(file, found)
+            _write(file, peeked)
         if run.format not in _ON_A_PAGE:
-            for each in found:
+            for each in peeked:
                 for note in notes(each, empty=not each.records):
                     run.reporter.note(f"{each.target.tp}: {note[0].lower()}{note[1:].rstrip('.')}")
         view = PeekView(verbose=options.verbose, stuck=chosen.stuck, written_to=options.to)
-        return outcome(found, (*chosen.errors, *errors), cluster.ref, view)
+        return outcome(peeked, (*chosen.errors, *errors), cluster.ref, view)
 
 
 def _parse_subject(
@@ -183,9 +183,9 @@ def _file(options: PeekOptions) -> AtomicFile | None:
     return file
 
 
-def _write(file: AtomicFile, found: Sequence[PeekedPartition]) -> None:
+def _write(file: AtomicFile, peeked: Sequence[PeekedPartition]) -> None:
     with file as stream:
         try:
-            stream.writelines(lines_of(found))
+            stream.writelines(lines_of(peeked))
         except OSError as error:
             raise file.failure(error) from error

@@ -239,13 +239,13 @@ def reset(
         if isinstance(request.scenario, ToTime):
             request = replace(request, scenario=where.scenario(brokers_now(run.reporter, cluster)))
         topics = [choice.topic for choice in request.topics or ()]
-        found = groups_to_change(run.reporter, cluster, groups, topics, verb=run.verb, create=which.create)
+        selected = groups_to_change(run.reporter, cluster, groups, topics, verb=run.verb, create=which.create)
         if which.save_skipped is not None:  # now, as librdkafka says less about a login that fails
             check_target_topic(run.settings, which.save_skipped)
         kept: list[Block] = []
 
-        def planned(found: SelectedGroups) -> PlannedChange[None]:
-            plan, layouts = plan_reset(run.reporter, cluster, groups, found, request, source)
+        def planned(selected: SelectedGroups) -> PlannedChange[None]:
+            plan, layouts = plan_reset(run.reporter, cluster, groups, selected, request, source)
             prepare = None
             if which.save_skipped is not None:
                 check_apart(plan.skipped_ranges, which.save_skipped)
@@ -254,7 +254,7 @@ def reset(
             context = ChangeContext("reset", _journaled(plan), layouts, prepare=prepare)
             return PlannedChange(plan, context, None, refusals)
 
-        _, result = make_change(run, cluster, how, planned(found), lambda: planned(reload_groups(cluster, found)))
+        _, result = make_change(run, cluster, how, planned(selected), lambda: planned(reload_groups(cluster, selected)))
         return _outcome(run, cluster, result, request, which, kept)
 
 

@@ -159,20 +159,20 @@ def undo(
 
 def _planned(cluster: ChangingCluster, how: Change, entry: JournalEntry, *, named: bool) -> PlannedChange[UndoPlan]:
     """The plan at this moment. ``named`` is whether the command line names the change."""
-    found = plan_undo(cluster, entry)
-    refusals = moved_since(found.traces) if MOVED_SINCE not in (how.accept or ()) else []
+    undo_plan = plan_undo(cluster, entry)
+    refusals = moved_since(undo_plan.traces) if MOVED_SINCE not in (how.accept or ()) else []
     if not named and entry.who != whoami():
         refusals.append(Refusal(None, _not_yours(entry)))
     context = ChangeContext(
         "undo",
         f"{entry.id}: {entry.what} {entry.subject}",
-        found.layouts,
+        undo_plan.layouts,
         undoes=entry.id,
         undone=_commits_by_group(entry),
         blocked_action="its type cannot be restored now" if entry.migrates else "its offsets cannot be moved",
-        configs=found.configs,
+        configs=undo_plan.configs,
     )
-    return PlannedChange(found.plan, context, found, refusals)
+    return PlannedChange(undo_plan.plan, context, undo_plan, refusals)
 
 
 def _with_types(shown: Outcome, types: Sequence[TypeUndo]) -> Outcome:
@@ -189,8 +189,8 @@ def _last(run: Invocation, cluster: ChangingCluster, journal: Journal, entries: 
     try:
         entry = last_change(entries, journal, cluster)
     except NotFound as error:
-        mine = [found for found in plans if found.who == whoami() and found.may_be_open]
-        release = newest_release(mine, [found.group for found in mine if found.group], 0)
+        mine = [plan for plan in plans if plan.who == whoami() and plan.may_be_open]
+        release = newest_release(mine, [plan.group for plan in mine if plan.group], 0)
         if release is None:
             raise
         raise error.with_context(details=(release.line(utc_ms()),), hint=release.hint) from None
@@ -250,9 +250,9 @@ def _as_of(run: Invocation, how: Change, group: str | None, when: AsOf, bounds: 
         then = (rfc3339(at_ms) or when.as_of).replace(".000Z", "Z")
 
         def planned() -> PlannedChange[None]:
-            found = plan_as_of(run.reporter, cluster, group, at_ms, bounds)
-            context = ChangeContext("undo", f"{group} as of {then}", found.layouts, undone_from_ms=at_ms)
-            return PlannedChange(found.plan, context, None)
+            as_of_plan = plan_as_of(run.reporter, cluster, group, at_ms, bounds)
+            context = ChangeContext("undo", f"{group} as of {then}", as_of_plan.layouts, undone_from_ms=at_ms)
+            return PlannedChange(as_of_plan.plan, context, None)
 
         change, result = make_change(run, cluster, how, planned(), planned)
         # The instant, and not what was typed: "5m" is another one when the plan is executed.
