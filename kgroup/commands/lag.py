@@ -183,8 +183,8 @@ def lag(
     """
     check_selection(which)
     measurement = _LagMeasurement(which, options, checks.bounds(options))
-    if watch_exit := watched(run, watch, lambda run: _connect(run, measurement)):
-        return watch_exit
+    if watched_verb := watched(run, watch, lambda run: _connect(run, measurement)):
+        return watched_verb
     _check_file(run, options)
     return _once(run, measurement)
 
