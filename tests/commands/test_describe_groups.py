@@ -418,22 +418,6 @@ def test_commits_are_exact(kgroup: CommandLine, world: KafkaWorld, name: Name) -
     assert "\x00" not in kgroup("describe", group, "--verbose").stdout
 
 
-def test_topic_deleted_under_a_live_consumer_group(
-    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
-) -> None:
-    gone, kept, group = world.topic(name("gone"), partitions=2), world.topic(name("kept")), name("svc")
-    member = members.consumer(group, gone, kept)
-    members.stable(member, partitions=3)
-    world.delete_topic(gone)
-
-    document = described_as(
-        kgroup, group, "without the topic", lambda d: {r["topic"] for r in d["partitions"]} == {kept}
-    )
-
-    assert sorted(document["members"][0]["subscription"]) == sorted([gone, kept])
-    assert document["totals"]["partition_count"] == 1
-
-
 def test_topic_deleted_under_a_live_classic_group(
     kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
 ) -> None:
@@ -453,19 +437,3 @@ def test_topic_deleted_under_a_live_classic_group(
     assert row(document, gone, 0)["error_code"]
     assert row(document, gone, 0)["member_id"] == member.member_id
     assert {e["topic"] for e in result.json["errors"]} == {gone}
-
-
-def test_partitions_added_meanwhile(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name) -> None:
-    """Partitions that nobody owns or has committed yet are partitions of a subscribed topic all the same."""
-    topic, group = world.topic(name("orders"), partitions=2), name("svc")
-    member = members.telling(group, topic, topic_metadata_refresh_interval_ms=300_000)
-    members.stable(member, partitions=2)
-    world.add_partitions(topic, 4)
-    world.produce(topic, 3, partition=3)
-
-    document = described(kgroup, group)
-
-    assert partitions_of(document["partitions"]) == [(topic, number) for number in range(4)]
-    added = row(document, topic, 3)
-    assert (added["committed"], added["lag"], added["log_end"], added["member_id"]) == (None, None, 3, None)
-    assert document["totals"]["unassigned_partition_count"] == 2

@@ -1018,22 +1018,6 @@ def test_topic_that_may_not_be_changed(oncall: Oncall, inside: KafkaWorld, guard
     assert at(inside, guarded, "open") == {10}
 
 
-def test_one_of_two_groups_may_be_deleted(oncall: Oncall, inside: KafkaWorld, guarded: str) -> None:
-    other = guarded + "-other"
-    inside.commit(other, {("open", 0): 3})
-    oncall.given(
-        *KNOWN,
-        READ_SECRET,
-        READ_HISTORY,
-        *of_group(guarded, ACLOperation.DESCRIBE),
-        *of_group(other, ACLOperation.DELETE, ACLOperation.READ),
-    )
-    document = oncall("delete", guarded, other, "--partial", "--execute", "-o", "json", exit_code=7).json
-    assert [(error["group"], error["code"]) for error in document["errors"]] == [(guarded, "not-authorized")]
-    assert guarded in inside.groups()
-    assert other not in inside.groups()
-
-
 def test_member_that_may_not_be_evicted(oncall: Oncall, inside: KafkaWorld, secured: SecureBroker, name: Name) -> None:
     group = name("busy")
     oncall.given(*KNOWN, READ_SECRET, READ_HISTORY, *of_group(group, ACLOperation.DESCRIBE))

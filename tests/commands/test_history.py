@@ -171,26 +171,6 @@ def test_rollouts_and_three_times_all_at_once_that_are_a_crash_loop(
     assert fail()[3:] == [("crash-loop", ("pod-0", "pod-1"), "all members replaced 3 times")]
 
 
-def test_a_member_that_joined_and_was_never_heard_of_again(
-    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
-) -> None:
-    """It hangs as soon as it has its partition, while the other one commits: a session timeout later it is out."""
-    topic, group = world.topic(name("orders"), partitions=2), name("svc")
-    stays = members.classic(group, topic, client_id="stays", session_timeout_ms=10_000)
-    members.stable(stays, partitions=2)
-    for _ in range(3):
-        stays.commit()
-    lost = members.classic(group, topic, client_id="lost", session_timeout_ms=10_000)
-    members.stable(stays, lost, partitions=2)
-    lost.stop()
-    committing([stays], lambda: len(stays.assignment or ()) == 2, "alone again")
-
-    (signature,) = document(kgroup, group)["signatures"]
-
-    assert (signature["signature"], signature["members"]) == ("never-synced", ["lost"])
-    assert signature["text"] == "lost joined, never committed, and was gone, exactly a session timeout"
-
-
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_static_members_and_partitions_added(
     kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, protocol: str
@@ -262,22 +242,6 @@ def test_deleted_and_made_anew_a_reset_and_who_is_not_there(
     assert (causes(anew)[-1], anew["steps"][-1]["moved_count"]) == (("join", ("b",)), 0)
     deleted = document(kgroup, group, "--commits")["commits"]["jumps"][-1]
     assert (deleted["move"], deleted["author"], len(deleted["partitions"])) == ("deleted", "unknown", 2)
-
-
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_another_protocol(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, protocol: str) -> None:
-    other = "consumer" if protocol == "classic" else "classic"
-    topic, group = world.topic(name("orders"), partitions=2), name("svc")
-    first = member(members, protocol, group, topic, client_id="a")
-    members.stable(first, partitions=2)
-    second = member(members, other, group, topic, client_id="b")
-    members.stable(first, second, partitions=2)
-    first.close()
-    members.stable(second, partitions=2)
-    found = document(kgroup, group)
-    assert {step["protocol"] for step in found["steps"]} == set(PROTOCOLS)
-    turned = "upgraded" if protocol == "classic" else "downgraded"
-    assert turned in {cause for cause, _ in causes(found)}
 
 
 def test_followed(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name) -> None:

@@ -331,29 +331,6 @@ def test_one_done_one_to_do(
 # --- what it says
 
 
-@pytest.mark.parametrize("target", PROTOCOLS)
-def test_plan_changes_nothing(
-    kgroup: CommandLine, world: KafkaWorld, shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str
-) -> None:
-    shop.turned(world, OTHER[target])
-    names = sent(monkeypatch)
-    for dry in ((), ("--dry-run",)):
-        page = kgroup(*migrate(shop.group, target), *dry).stdout
-        assert "READY" in page
-        assert shop.group in page
-        assert "Nothing was changed." in page
-        assert page.rstrip().splitlines()[-1].split() == ["kgroup", *migrate(shop.group, target), "--execute"]
-    row = only(kgroup(*migrate(shop.group, target), "-o", "json"))
-    assert (row["readiness"], row["how"], row["type"], row["target"]) == ("ready", "now", OTHER[target], target)
-    assert (row["converted"], row["change_id"]) == (None, None)
-    assert row["checks"], "each with its evidence"
-    assert {"id", "status", "evidence", "remedy", "source"} <= set(row["checks"][0])
-    assert not WRITES & set(names)
-    assert changes(tmp_path / "state") == []
-    assert stands(world, shop.group) == (OTHER[target], "empty")
-    assert world.exact(shop.group) == shop.commits
-
-
 def test_screen_of_one_group_done(kgroup: CommandLine, world: KafkaWorld, short: Shop) -> None:
     shop = short
     page = kgroup(*migrate(shop.group, "consumer"), "--execute", "--reason", "INC-9").stdout

@@ -15,10 +15,10 @@ import pytest
 from tests.commands.test_undo_faults import Commits, committed, ended, everything, filled, killed
 from tests.helpers.command_line import CommandLine, Result
 from tests.helpers.conversion import CONSUMER_GROUP_HEARTBEAT, JOIN_GROUP, to_consumer
-from tests.helpers.journals import WAITS, changes, locked
+from tests.helpers.journals import changes
 from tests.helpers.kafka_proxy import LEAVE_GROUP, OFFSET_COMMIT, Fault, Loss, ProxiedBroker
 from tests.helpers.kafka_world import KafkaWorld
-from tests.helpers.running import delivered, running
+from tests.helpers.running import delivered
 from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
@@ -334,25 +334,3 @@ def test_killed_at_many_moments(
 
 
 # --- two at a time
-
-
-def test_two_at_once_on_the_same_groups(
-    kgroup: CommandLine, world: KafkaWorld, name: Name, tmp_path: Path, bystander: str
-) -> None:
-    """Both have planned when the lock becomes free: one converts, the other finds that its plan is outdated."""
-    groups, before = groups_of(world, name, 4)
-    with locked(tmp_path / "state") as release, running(*migrate("consumer", *groups)) as one:
-        one.says(WAITS)
-        with running(*migrate("consumer", *groups)) as other:
-            other.says(WAITS)
-            release()
-            codes = one.process.wait(60), other.process.wait(60)
-            (loser,) = (run for run, code in zip((one, other), codes, strict=True) if code == 6)
-            assert sorted(codes) == [0, 6]
-            assert "[moved-since]" in loser.ends(6).stderr
-    assert len(changes(tmp_path / "state")) == 1
-    assert kinds(world, groups) == {("consumer", "empty")}
-    assert everything(world, groups) == before
-    kgroup("undo", "--execute")
-    assert kinds(world, groups) == {("classic", "empty")}
-    assert everything(world, groups) == before

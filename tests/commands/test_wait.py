@@ -120,15 +120,6 @@ def test_who_remains(
     assert "session ends within" in screen
 
 
-def test_who_heartbeats(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name) -> None:
-    topic, group = world.topic(name("orders")), name("svc")
-    member = members.classic(group, topic, session_timeout_ms=5000, heartbeat_interval_ms=200)
-    members.stable(member, partitions=1)
-    result = kgroup("wait", group, "--for", "empty", "--within", "9s", "-o", "json", exit_code=8)
-    assert "its last heartbeat was less than 5s ago" in result.stderr
-    assert only(result)["remaining_members"][0]["session_ends_in_ms"] is None
-
-
 def test_static_member_that_left(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name) -> None:
     """It is still a member, and the line says what removes it."""
     topic = world.topic(name("orders"))
