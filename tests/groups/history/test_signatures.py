@@ -154,7 +154,14 @@ def test_everybody_at_once_is_a_rollout() -> None:
 
 @pytest.mark.parametrize(
     ("elapsed", "commits", "found"),
-    [(10.4, False, True), (12, False, True), (10.4, True, False), (7, False, False), (20, False, False)],
+    [
+        (8.3, False, False),
+        (8.7, False, True),
+        (10.4, False, True),
+        (12, False, True),
+        (10.4, True, False),
+        (20, False, False),
+    ],
 )
 def test_a_member_that_never_synced(elapsed: float, commits: bool, found: bool) -> None:
     old, new = member("a/1", 0, 1), member("b/1", 2, 3)
