@@ -122,12 +122,6 @@ def test_no_group_is_usage(kgroup: CommandLine) -> None:
     assert "--regex" in kgroup("delete", "--idle-for", "30d", exit_code=2).stderr
 
 
-def test_filters_that_leave_nothing(world: KafkaWorld, kgroup: CommandLine, three: list[str]) -> None:
-    result = kgroup("delete", *three, "--in-state", "Stable", "--execute", "-o", "json")
-    assert result.data == []
-    assert set(three) <= set(world.groups())
-
-
 def test_idle_for(
     world: KafkaWorld, members: Members, name: Name, kgroup: CommandLine, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

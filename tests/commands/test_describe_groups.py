@@ -381,20 +381,6 @@ def test_odd_group_ids(kgroup: CommandLine, world: KafkaWorld, name: Name, kind:
     world.delete_group(group)  # export --all-groups would exit 7 for one with a NUL
 
 
-@pytest.mark.parametrize("kind", ["newline", "emoji", "escape"])
-def test_odd_group_ids_of_live_groups(
-    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, kind: str
-) -> None:
-    """The generation is found by the hash over UTF-16 units."""
-    topic, group = world.topic(name("orders")), name("svc") + ODD[kind]
-    member = members.telling(group, topic)
-    members.stable(member, partitions=1)
-
-    document = described_as(kgroup, group, "in its generation", lambda found: found["generation"] == member.generation)
-
-    assert document["leader_member_id"] == member.member_id
-
-
 # Partitions, commits, logs
 
 

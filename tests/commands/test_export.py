@@ -261,19 +261,6 @@ def test_groups_without_commits_and_names_that_are_none(
     kgroup("export", "--regex", "(", exit_code=2)
 
 
-def test_share_groups_are_refused_by_name_and_left_out_of_all(
-    kgroup: CommandLine, world: KafkaWorld, name: Name
-) -> None:
-    topic, share, stem = world.topic(name("orders")), name("g-share"), name("g")
-    world.share_group(share, topic)
-    world.commit(stem, {(topic, 0): 0})
-    refused = kgroup("export", share, exit_code=6)
-    assert "[foreign-owner]" in refused.stderr
-    left_out = kgroup("export", "--regex", f"({stem}|{share})")
-    assert left_out.stdout == f"{stem},{topic},0,0\n"
-    assert "left out, 1 share or streams group" in left_out.stderr
-
-
 def test_kcg_is_the_form_of_export_alone(
     kgroup: CommandLine, two: tuple[list[str], str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

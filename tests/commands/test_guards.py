@@ -620,18 +620,6 @@ def test_framework_by_name(world: KafkaWorld, name: Name, topic: str, kgroup: Co
     assert group not in world.groups()
 
 
-def test_framework_by_protocol_type(world: KafkaWorld, name: Name, topic: str, kgroup: CommandLine) -> None:
-    group = name("workers")
-    world.join_as(group, "connect")
-    result = kgroup(*change("reset", topic, group), exit_code=6)
-    assert "Kafka Connect [foreign-owner]" in result.stderr
-    assert 'protocol type "connect"' in result.stderr
-    accepted = kgroup(*change("reset", topic, group), "--accept", "foreign-owner", "--execute", exit_code=9)
-    assert "[foreign-owner]" not in accepted.stderr
-    assert "[not-empty]" in accepted.stderr, "which can't be passed"
-    assert world.committed(group) == {}
-
-
 @pytest.mark.parametrize("execute", [(), ("--execute",)])
 def test_a_named_framework_without_offsets(
     world: KafkaWorld, name: Name, topic: str, kgroup: CommandLine, execute: tuple[str, ...]

@@ -7,8 +7,7 @@ group the log still has it.
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from tests.helpers.command_line import CommandLine
 from tests.helpers.journals import changes
 from tests.helpers.kafka_world import KafkaWorld
 from tests.helpers.members import Members
-from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 Row = dict[str, Any]
@@ -121,26 +119,6 @@ def test_protocol_that_is_no_choice(kgroup: CommandLine) -> None:
 
 # Assignors
 
-ASSIGNORS = {"range": "range", "roundrobin": "uniform", "sticky": "uniform", "cooperative-sticky": "uniform"}
-
-
-@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
-def test_assignor_of_real_members(
-    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, topic: str, assignor: str
-) -> None:
-    """Live, and out of the log when they have gone; the screen says which group.remote.assignor it becomes."""
-    group = name("svc")
-    world.commit(group, {(topic, 0): 3})
-    member = members.classic(group, topic, assignor=assignor)
-    members.stable(member, partitions=2)
-    for _ in ("live", "empty"):
-        check = about(planned(kgroup, group), "assignor")
-        assert check["status"] == "ok"
-        assert assignor in check["evidence"]
-        assert ASSIGNORS[assignor] in words_of(check)
-        member.close()
-        wait_for(lambda: world.groups()[group][1] == "empty", "Empty")
-
 
 def test_custom_assignor(kgroup: CommandLine, world: KafkaWorld, name: Name, topic: str) -> None:
     """BLOCKED, live and Empty, with what KIP-848 offers instead: uniform, range, or a class in the broker."""
@@ -184,46 +162,6 @@ def test_user_data_blocks_the_online_way_alone(kgroup: CommandLine, world: Kafka
     assert by_hand.heartbeat(world, inside, "m" * 22, 0, topic) == by_hand.GROUP_ID_NOT_FOUND
     assert by_hand.heartbeat(world, asked, "m" * 22, 0, topic) == 0
     by_hand.heartbeat(world, asked, "m" * 22, -1)
-
-
-def test_static_members(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, topic: str) -> None:
-    """A WARNING: under a rollout that starts the new instance first, the newcomer is fenced."""
-    group = name("svc")
-    member = members.classic(group, topic, group_instance_id="pay-0")
-    members.stable(member, partitions=2)
-    row = planned(kgroup, group)
-    check = about(row, "static")
-    assert check["status"] == "warning"
-    assert check["evidence"].startswith("1 static member: pay-0;")
-    assert "refused" in words_of(check), "the newcomer"
-    assert (row["readiness"], row["how"]) == ("warning", "rolling")
-    assert "static" in row["reason"]
-    dynamic = name("dyn")
-    by_hand.join(world, dynamic, {topic: [0, 1]})
-    assert about(planned(kgroup, dynamic), "static")["status"] == "ok"
-
-
-@pytest.mark.parametrize(
-    ("session_ms", "status", "words"),
-    [(500, "warning", ("500ms", "1s")), (90_000, "warning", ("1m30s", "1m")), (15_000, "ok", ("15s",))],
-    ids=["below", "above", "as the broker's"],
-)
-def test_session_timeout_of_the_old_members(
-    kgroup: CommandLine, world: KafkaWorld, name: Name, topic: str, session_ms: int, status: str, words: Sequence[str]
-) -> None:
-    """Against the broker's range, 1 s to 60 s here: of members that are there, and of the last ones, out of the log."""
-    group = name("svc")
-    world.commit(group, {(topic, 0): 3})
-    by_hand.join(world, group, {topic: [0, 1]}, session_ms=session_ms).leave()
-    assert world.groups()[group][1] == "empty"
-    row = planned(kgroup, group)
-    check = about(row, "session")
-    assert check["status"] == status
-    for word in words:
-        assert re.search(rf"\b{word}\b", words_of(check)), word
-    assert row["readiness"] == ("warning" if status == "warning" else "ready")
-    kgroup("migrate", group, "--execute")
-    assert world.groups()[group] == ("consumer", "empty")
 
 
 def test_session_timeout_that_is_kept(kgroup: CommandLine, world: KafkaWorld, name: Name, topic: str) -> None:

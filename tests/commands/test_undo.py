@@ -149,20 +149,6 @@ def test_only_what_a_partial_change_did(kgroup: CommandLine, world: KafkaWorld, 
     assert world.exact(shop.group) == before
 
 
-def test_undo_is_a_change_itself(kgroup: CommandLine, world: KafkaWorld, shop: Shop) -> None:
-    before = world.exact(shop.group)
-    first = change_id(kgroup(*latest(shop)))
-    moved = world.exact(shop.group)
-    second = change_id(kgroup("undo", "--execute"))
-    assert second != first
-    assert world.exact(shop.group) == before
-    third = change_id(kgroup("undo", second, "--execute"))
-    assert world.exact(shop.group) == moved
-    kgroup("undo", third, "--execute")
-    assert world.exact(shop.group) == before
-    assert len({first, second, third}) == 3
-
-
 def test_last_change_first_and_the_others_listed(kgroup: CommandLine, world: KafkaWorld, shop: Shop) -> None:
     before = world.exact(shop.group)
     ids = [
@@ -572,23 +558,6 @@ def test_dry_runs_and_refusals_are_not_journaled(
     kgroup("reset", shop.group, "--topic", shop.orders, "--to-latest", "--expect", "9", "--execute", exit_code=6)
     kgroup("reset", shop.group + "x", "--topic", shop.orders, "--to-latest", "--execute", exit_code=5)
     assert journal() == []
-
-
-def test_evict_among_the_others(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name) -> None:
-    """An eviction after a reset: the reset is still the one to take back, the eviction is listed as what it is."""
-    topic, group, other = world.topic(name("orders")), name("svc"), name("other")
-    world.produce(topic, 3)
-    world.commit(other, {(topic, 0): 1})
-    reset = change_id(kgroup("reset", other, "--topic", topic, "--to-latest", "--execute"))
-    member = members.classic(group, topic, group_instance_id="pay-4", session_timeout_ms=30_000)
-    members.stable(member, partitions=1)
-    member.close()
-    kgroup("evict", group, "--instance", "pay-4", "--execute")
-    page = kgroup("undo").stdout
-    assert change_id(kgroup("undo")) == reset
-    (line,) = (line for line in page.splitlines() if line.startswith("ch-"))
-    assert "evict" in line
-    assert "cannot" in line
 
 
 # --- topics that are not what they were

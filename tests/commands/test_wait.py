@@ -259,18 +259,6 @@ def test_usage(kgroup_cli: CommandLine, arguments: tuple[str, ...], message: str
     assert message in kgroup_cli("wait", *arguments, exit_code=2).stderr
 
 
-def test_filters_that_leave_nothing(kgroup: CommandLine, idle: str) -> None:
-    result = kgroup("wait", idle, "--in-state", "Stable", "--for", "empty", "-o", "json")
-    assert result.data == []
-    assert "nothing to wait for" in result.stderr
-
-
-def test_share_group(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
-    group = name("share")
-    world.share_group(group, world.topic(name("orders")))
-    assert "[foreign-owner]" in kgroup("wait", group, "--for", "empty", exit_code=6).stderr
-
-
 @pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signals_end_it_at_once(kgroup: CommandLine, idle: str, number: signal.Signals, exit_code: int) -> None:
     with waiting(idle, "--for", "lag=0", "--within", "10m") as wait:
