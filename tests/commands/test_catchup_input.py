@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
 
-from tests.helpers.catchup.catchups import Crash, offsets, released
+from tests.helpers.catchup.catchups import Crash, released
 from tests.helpers.command_line import CommandLine
 from tests.helpers.kafka_world import KafkaWorld
 
@@ -19,7 +17,6 @@ Name = Callable[[str], str]
 
 TOPIC = ("--to-topic", "copy")
 PYTHON = ("--to-python", "handlers:handle")
-VERBS = (("start", "g"), ("list",), ("show", "g"), ("stop", "g"), ("resume", "g"), ("cancel", "g"), ("prune",))
 
 BAD = [
     # start: which part
@@ -37,6 +34,11 @@ BAD = [
     (("--range", "t:0=5-5"), "START must be below END"),
     (("--range", "t:0=1-5,t:0=4-9"), "overlap"),
     (("--range", "t:0=1-5", "--until", "2026-01-01"), "--range and --until"),
+    (("--range", "t:0=1-2", "--missing", "latest"), "--range and --missing"),
+    (("--skipped-by", "ch-7k2f", "--range", "t:0=1-2"), "--range and --skipped-by"),
+    (("--skipped-by", "ch-7k2f", "--missing", "latest"), "--skipped-by and --missing"),
+    (("g", "--skipped-by", "ch-7k2f", "--until", "now"), "--skipped-by and --until"),
+    (("--skipped-by", "ch-7k2f", "--skip-before", "now"), "--skipped-by and --skip-before"),
     # ... where to
     (("g", "--execute"), "a destination is required"),
     (("g", *TOPIC, "--to-files", "x"), "mutually exclusive"),
@@ -59,6 +61,9 @@ BAD = [
     (("g", "--to-python", ""), "--to-python is empty"),
     # ... how
     (("g", *TOPIC, "--order", "time"), "is not one of"),
+    (("g", *TOPIC, "--latest-per-key", "--order", "key"), "it keeps no order"),
+    (("g", "--release-only", "--latest-per-key"), "--release-only and --latest-per-key"),
+    (("g", "--latest-per-key", "--to-spark", "noop"), "--to-spark"),
     (("g", *TOPIC, "--lanes", "4"), "--lanes requires"),
     (("g", *PYTHON, "--lanes", "0"), "--lanes must be at least 1"),
     (("g", *PYTHON, "--lanes", "4"), "--order partition processes one record at a time"),
@@ -90,6 +95,10 @@ BAD = [
     (("g", "--execute", "--dry-run", *TOPIC), "mutually exclusive"),
     (("g", "--accept", "anything"), "no such refusal"),
     (("g", "--accept", "not-empty"), "the broker refuses"),
+    (
+        ("g", "--accept", "moved-since"),
+        "choose one of: active-committer, foreign-owner, not-in-ledger, possible-duplicates, skip",
+    ),
     (("g", "--expect", "-1"), "must be 0 or greater"),
     (("g", "--within", "5m"), "--wait-empty"),
     (("g", "--wait-empty", "--within", "5"), "the unit is missing"),
@@ -140,15 +149,6 @@ def test_words_without_meaning_are_refused_before_a_broker_is_asked(
         assert "[usage]" in result.stderr, words
 
 
-@pytest.mark.parametrize("words", VERBS, ids=lambda words: words[0])
-def test_no_broker(kgroup_cli: CommandLine, words: tuple[str, ...]) -> None:
-    result = kgroup_cli("catchup", *words, "-b", "127.0.0.1:1", "--timeout", "1s", "-o", "json", exit_code=3)
-
-    (error,) = result.json["errors"]
-    assert (error["code"], result.data) == ("unreachable", [])
-    assert "127.0.0.1:1" in error["message"]
-
-
 def test_what_is_not_there_is_5(kgroup: CommandLine, crashed: Crash, name: Name) -> None:
     """With a ledger and without one; each says what is not there, and nothing is changed."""
     nobody, nowhere = name("nobody"), name("nowhere")
@@ -166,7 +166,9 @@ def test_what_is_not_there_is_5(kgroup: CommandLine, crashed: Crash, name: Name)
             for execute in ((), ("--release-only", "--execute")) if words[0] == "start" else ((),):
                 result = kgroup("catchup", *words, *execute, "-o", "json", exit_code=5)
                 assert said in " ".join(map(str, result.json["errors"][0].values())), words
+        assert f"Near: {crashed.group}" in kgroup("catchup", "start", crashed.group[:-1], exit_code=5).stderr
         plan = released(kgroup, crashed)
+        assert f"Similar: {crashed.group}" in kgroup("catchup", "show", crashed.group[:-1], exit_code=5).stderr
         for words in (("--assume", "gone"), ("--assume", "orders:0=perhaps")):
             kgroup("catchup", "cancel", plan, *words, exit_code=2)
             kgroup("catchup", "resume", plan, "--release-only", *words, exit_code=2)
@@ -199,114 +201,6 @@ def test_a_read_only_context_refuses_all_that_changes(
     for words in (("list",), ("show", plan)):
         assert kgroup("catchup", *words, "--context", "prod", "-o", "json").data[0]["state"] == "released"
     assert world.exact(crashed.group) == before
-
-
-RANGE = {
-    "topic": str,
-    "partition": int,
-    "start": int,
-    "end": int,
-    "estimated_record_count": int,
-    "estimated_bytes": int,
-    "maybe_processed_until": int,
-    "retention_deadline_at": str,
-}
-"""What the issue names of a range, with its type where it is known."""
-
-DELIVERED = (
-    "delivered_to",
-    "record_count",
-    "delivered_count",
-    "filtered_count",
-    "dead_lettered_count",
-    "lost",
-    "undelivered",
-    "verified",
-)
-
-
-def test_a_plan_is_the_same_object_wherever_it_is_shown(kgroup: CommandLine, crashed: Crash) -> None:
-    """start without and with --execute, list and show: the fields of the contract, null where nothing is known yet."""
-    planned = kgroup("catchup", "start", crashed.group, "-o", "json")
-    started = kgroup("catchup", "start", crashed.group, "--release-only", "--execute", "-o", "json")
-    listed = kgroup("catchup", "list", "-o", "json")
-    shown = kgroup("catchup", "show", crashed.group, "-o", "json")
-
-    for verb, result, executed in (
-        ("start", planned, False),
-        ("start", started, True),
-        ("list", listed, False),
-        ("show", shown, False),
-    ):
-        document = result.json
-        assert list(document) == ["kind", "cluster", "executed", "data", "errors", "warnings", "notes"]
-        assert document["kind"] == f"kgroup.catchup.{verb}/v1"
-        assert (document["executed"], document["errors"]) == (executed, [])
-        (plan,) = result.data
-        assert {"plan_id", "group", "state", "ranges", "totals", "risks"} <= plan.keys()
-        assert plan.keys() == planned.data[0].keys()
-        assert plan["group"] == crashed.group
-        assert plan["totals"].keys() == planned.data[0]["totals"].keys()
-        for row in plan["ranges"]:
-            assert row.keys() == planned.data[0]["ranges"][0].keys()
-            for field, kind in RANGE.items():
-                assert row[field] is None or type(row[field]) is kind, field
-            assert (row["retention_deadline_at_ms"] is None) is (row["retention_deadline_at"] is None)
-            assert {row[field] is None for field in DELIVERED} == {verb == "start"}, (verb, row)
-        assert [(row["partition"], row["start"], row["end"]) for row in plan["ranges"]] == [(0, 70, 120), (1, 20, 50)]
-    assert (planned.data[0]["plan_id"], planned.data[0]["state"]) == (None, None)
-    assert {risk["code"] for risk in planned.data[0]["risks"]} >= {"order"}
-    ids = {result.data[0]["plan_id"] for result in (started, listed, shown)}
-    assert len(ids) == 1
-    assert re.fullmatch(r"cu-[2-9a-z]{4}", ids.pop())
-    assert {result.data[0]["state"] for result in (started, listed, shown)} == {"released"}
-    assert shown.data == listed.data
-
-
-@pytest.mark.parametrize("form", ["csv", "yaml", "markdown", "json", "table", "wide"])
-def test_every_verb_answers_in_every_format_on_stdout_alone(
-    kgroup: CommandLine, crashed: Crash, world: KafkaWorld, form: str
-) -> None:
-    """What is said on the way is on stderr; without a terminal there is no colour in either."""
-
-    def answer(*words: str, exit_code: int = 0) -> str:
-        result = kgroup("catchup", *words, "-o", form, exit_code=exit_code)
-        stdout = result.stdout
-        assert "\x1b" not in stdout + result.stderr
-        assert not re.search(r"^\d\d:\d\d:\d\dZ  ", stdout, re.MULTILINE), words
-        assert form == "markdown" or not re.search("^note: ", stdout, re.MULTILINE), words
-        match form if exit_code == 0 else "refused":
-            case "refused":
-                assert "[no-sink]" in result.stderr or '"no-sink"' in stdout or "code: no-sink" in stdout
-            case "json":
-                assert json.loads(stdout)["kind"].startswith("kgroup.catchup.")
-            case "yaml":
-                assert yaml.safe_load(stdout)["kind"].startswith("kgroup.catchup.")
-            case "csv":
-                header, *rows = stdout.splitlines()
-                assert re.fullmatch(r"[a-z_,]+", header), (words, header)
-                assert all(row.count(",") >= header.count(",") for row in rows), (words, stdout)
-            case "markdown":
-                assert stdout.count("```") == 2, (words, stdout)
-                assert f"kgroup catchup {words[0]}" in stdout, (words, stdout)
-            case _:
-                assert stdout.strip() or "nothing" in result.stderr or "no catch-up" in result.stderr, words
-        return stdout
-
-    answer("start", crashed.group)
-    assert crashed.group in answer("start", crashed.group, "--release-only", "--execute")
-    answer("list")
-    answer("show", crashed.group, "--verbose")
-    answer("stop", crashed.group)
-    answer("stop", crashed.group, "--execute")
-    answer("resume", crashed.group, "--to-command", "cat")
-    answer("resume", crashed.group, exit_code=6)
-    answer("cancel", crashed.group)
-    answer("cancel", crashed.group, "--execute")
-    answer("prune")
-    answer("prune", "--execute")
-    answer("list")
-    assert offsets(world, crashed.group) == {(crashed.topic, 0): 70, (crashed.topic, 1): 20}
 
 
 def test_where_records_can_not_go_is_said_before_anything_moves(

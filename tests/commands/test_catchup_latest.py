@@ -115,12 +115,3 @@ def test_with_where_to_files(
         len(wanted),
         1000 - len(wanted),
     )
-
-
-def test_what_has_no_meaning_with_it(kgroup: CommandLine, gap: tuple[str, str, list[Seen]]) -> None:
-    _, group, _ = gap
-    start = ("catchup", "start", group, "--latest-per-key")
-
-    assert "it keeps no order" in kgroup(*start, "--to-topic", "x", "--order", "key", exit_code=2).stderr
-    assert "--release-only and --latest-per-key" in kgroup(*start, "--release-only", exit_code=2).stderr
-    assert "--to-spark" in kgroup(*start, "--to-spark", "noop", exit_code=2).stderr

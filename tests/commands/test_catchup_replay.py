@@ -292,13 +292,6 @@ def test_what_forbids_the_replay_is_found_before_anything_moves(
         (("--to-python", "nope:f"), 6, "could not be imported"),
         (("--to-command", "curl -H 'Authorization: Bearer abcdefgh1234' -d @- http://x"), 2, "environment variable"),
         (("--to-python", "nope"), 2, "not MODULE:FUNCTION"),
-        (("--to-files", "/x", "--format", "csv"), 2, "parquet or json"),
-        (("--to-topic", copy, "--to-files", "/x"), 2, "mutually exclusive"),
-        (("--to-topic", copy, "--lanes", "4"), 2, "--lanes requires"),
-        (("--to-topic", copy, "--rate", "500"), 2, "not a rate"),
-        (("--to-topic", copy, "--release-only"), 2, "mutually exclusive"),
-        (("--to-topic", copy, "--ack", "line"), 2, "--ack requires --to-command"),
-        (("--to-topic", copy, "--conf", "spark.speculation=true"), 2, "fence each other"),
         (("--to-topic", copy, "--report", "/"), 2, "is a directory"),
     ]:
         for execute in ((), ("--execute",)):
@@ -335,15 +328,3 @@ def test_killed_before_its_replay_it_is_gone_on_with_as_it_was_asked_for(
     files = [path for path in (tmp_path / plan).rglob("*.json") if path.name[0] not in "_."]
     lines = [json.loads(line) for path in files for line in path.read_text().splitlines()]
     assert sorted((line["partition"], line["offset"]) for line in lines) == [(0, offset) for offset in range(70, 120)]
-
-
-def test_the_plan_names_the_sink_and_what_it_checked(
-    kgroup: CommandLine, world: KafkaWorld, crashed: Crash, name: Name
-) -> None:
-    copy = world.topic(name("copy"), 2)
-
-    page = kgroup("catchup", "start", crashed.group, "--to-topic", copy).stdout
-
-    assert f"-> topic {copy}, exactly once" in page
-    assert f"sink: {copy} has 2 partitions" in page
-    assert page.splitlines()[-1] == f"  kgroup catchup start {crashed.group} --to-topic {copy} --execute"

@@ -118,18 +118,6 @@ def test_lag_says_what_is_owed_in_every_format(kgroup: CommandLine, crashed: Cra
     assert "pending:" not in kgroup("lag", *several).stderr
 
 
-def test_a_group_that_starts_after_it_begins_at_the_head(
-    kgroup: CommandLine, world: KafkaWorld, crashed: Crash, members: Members
-) -> None:
-    released(kgroup, crashed)
-
-    members.stable(members.classic(crashed.group, crashed.topic), partitions=2)
-
-    assert {member["instance_id"] for member in kgroup("describe", crashed.group, "-o", "json").data[0]["members"]} == {
-        None
-    }
-
-
 def test_a_second_crash_makes_a_second_plan(kgroup: CommandLine, world: KafkaWorld, crashed: Crash) -> None:
     first = released(kgroup, crashed)
     assert "nothing to do" in kgroup("catchup", "start", crashed.group).stderr
@@ -277,12 +265,6 @@ def test_a_partition_without_a_commit_needs_a_word(
     assert "[no-commit]" in partial.stderr
 
 
-def test_a_topic_that_is_not_there(kgroup: CommandLine, crashed: Crash) -> None:
-    assert (
-        "the topic does not exist" in kgroup("catchup", "start", crashed.group, "--topic", "nope", exit_code=5).stderr
-    )
-
-
 def test_what_is_skipped_is_named_and_accepted(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
     topic, group = world.topic(name("orders")), name("svc")
     now_ms = round(time.time() * 1000)
@@ -420,21 +402,6 @@ def test_retention_that_overtakes_the_replay_blocks_it(kgroup: CommandLine, worl
     assert offsets(world, crashed.group) == {(crashed.topic, 0): 70, (crashed.topic, 1): 20}
 
 
-def test_hints_are_for_the_same_cluster_and_the_same_ledger(
-    kgroup: CommandLine, crashed: Crash, bootstrap: str, name: Name
-) -> None:
-    more = ("-b", bootstrap, "--ledger-topic", name("books"))
-    plan = released(kgroup, crashed, *more)
-
-    no_sink = kgroup("catchup", "resume", plan, *more, "--execute", exit_code=6)
-    unknown = kgroup("catchup", "show", "cu-2222", *more, exit_code=5)
-
-    said = f"--ledger-topic {more[3]} -b {bootstrap}"
-    typed = " ".join(more)
-    assert f"kgroup catchup resume {plan} {typed} --execute --to-topic TOPIC\n" in no_sink.stderr
-    assert f"kgroup catchup list {said}" in unknown.stderr
-
-
 def test_the_box_says_where_the_group_begins(
     kgroup: CommandLine, world: KafkaWorld, name: Name, bootstrap: str, ledger: str
 ) -> None:
@@ -461,28 +428,6 @@ def test_the_box_says_where_the_group_begins(
     assert boxes["until"][1].startswith("It starts at --until, NOT at the log end. [committed, --until) is in cu-")
     for lines in boxes.values():
         assert lines[2] == f"Not moved, and not part of the plan: {topic}:1."
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ((), "a GROUP is required"),
-        (("g", "--execute"), "a destination is required"),
-        (("g", "--range", "t:0=1-2"), "--range and GROUP"),
-        (("--range", "t:0=1-2", "--missing", "latest"), "--range and --missing"),
-        (("--range", "t:0=9-2"), "START must be below END"),
-        (
-            ("g", "--accept", "moved-since"),
-            "choose one of: active-committer, foreign-owner, not-in-ledger, possible-duplicates, skip",
-        ),
-        (("g", "--accept", "not-empty"), "the broker refuses"),
-        (("g", "--execute", "--dry-run", "--release-only"), "mutually exclusive"),
-        (("g", "--within", "5m"), "--wait-empty"),
-        (("g", "--until", "soon"), "not a date"),
-    ],
-)
-def test_words_without_meaning(kgroup: CommandLine, words: tuple[str, ...], said: str) -> None:
-    assert said in kgroup("catchup", "start", *words, exit_code=2).stderr
 
 
 def test_the_expected_number_of_partitions(kgroup: CommandLine, world: KafkaWorld, crashed: Crash) -> None:
