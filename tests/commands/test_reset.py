@@ -565,21 +565,6 @@ def test_a_topic_that_does_not_exist_is_a_row(kgroup: CommandLine, world: KafkaW
     assert shop.other in alone.stdout.partition("ERROR")[0].partition("PARTITION")[0]
 
 
-def test_rows_of_a_file_that_can_not_be(
-    kgroup: CommandLine, world: KafkaWorld, shop: Shop, name: Name, tmp_path: Path
-) -> None:
-    file, missing = tmp_path / "offsets.csv", name("gone")
-    file.write_text(f"{shop.topic},1,6\n{shop.topic},9,6\n{missing},0,6\n")
-    words = ("reset", shop.other, "--from-file", str(file), "--execute", "-o", "json")
-    refused = kgroup(*words, exit_code=5)
-    assert [(row["topic"], row["partition"]) for row in refused.data if row["error_code"]] == sorted(
-        [(missing, 0), (shop.topic, 9)]
-    )
-    assert offsets(world, shop.other) == {(shop.topic, 1): 4}
-    kgroup(*words, "--partial", exit_code=7)
-    assert offsets(world, shop.other) == {(shop.topic, 1): 6}
-
-
 # Usage: said before anything is touched
 
 
@@ -601,29 +586,16 @@ USAGE = {
     "no scope": ("{group} --to-latest", "--topic"),
     "two scopes": ("{group} --to-latest --topic {topic} --all-topics", "--all-topics"),
     "no group": ("--all-topics --to-latest", "--regex"),
-    "no number": ("{group} --all-topics --to-offset seven", "--to-offset"),
     "a negative offset": ("{group} --all-topics --to-offset -5", "--shift-by -5"),
-    "a negative offset of a partition": ("{group} --to-offset {topic}:0=-5", "--shift-by -5"),
-    "a fraction": ("{group} --all-topics --to-offset 1.5", "--to-offset"),
-    "no number for a partition": ("{group} --to-offset {topic}:0=x", "--to-offset"),
-    "no partition": ("{group} --to-offset {topic}=7", "--to-offset"),
-    "a partition twice": ("{group} --to-offset {topic}:0=7,{topic}:0=8", "{topic}:0"),
-    "an offset beyond 64 bits": ("{group} --all-topics --to-offset 9223372036854775808", "--to-offset"),
     "a shift by no number": ("{group} --all-topics --shift-by many", "--shift-by"),
     "a duration without a unit": ("{group} --all-topics --by-duration 5", "--by-duration"),
-    "a duration that is none": ("{group} --all-topics --by-duration PT", "--by-duration"),
-    "months": ("{group} --all-topics --by-duration P1M", "--by-duration"),
     "a date that is none": ("{group} --all-topics --to-datetime yesterday", "--to-datetime"),
-    "a day that is none": ("{group} --all-topics --to-datetime 2026-02-30T00:00:00.000Z", "--to-datetime"),
     "a time in the future": ("{group} --all-topics --to-datetime 2100-01-01T00:00:00.000Z", "--to-latest"),
-    "partitions that are none": ("{group} --topic {topic}:a --to-latest", "--topic"),
     "execute and dry run": ("{group} --all-topics --to-latest --dry-run", "--dry-run"),
     "not-empty can't be passed": ("{group} --all-topics --to-latest --accept not-empty", "not-empty"),
     "no such refusal": ("{group} --all-topics --to-latest --accept everything", "everything"),
     "only something else": ("{group} --only ready", "--only"),
     "no such expectation": ("{group} --all-topics --to-latest --expect -1", "--expect"),
-    "within without wait-empty": ("{group} --all-topics --to-latest --within 5m", "--within"),
-    "within without a unit": ("{group} --all-topics --to-latest --wait-empty --within 5", "--within"),
     "no such file": ("{group} --from-file {file}.not", "{file}.not"),
     "force": ("{group} --all-topics --to-latest --force", "--force"),
 }
@@ -681,50 +653,15 @@ def test_a_file_of_one_group_is_the_named_groups(
     assert nothing.stdout.rstrip().endswith("Nothing was changed.")
 
 
-def test_a_null_offset_takes_the_commit_away(
-    kgroup: CommandLine, world: KafkaWorld, shop: Shop, tmp_path: Path
-) -> None:
-    file = tmp_path / "offsets.json"
-    document = kgroup("export", shop.group, "-o", "json").json
-    document["data"][0]["offsets"][1]["offset"] = None
-    file.write_text(json.dumps(document))
-    words = ("reset", shop.group, "--from-file", str(file))
-    plan = kgroup(*words, "-o", "json").data
-    assert [(row["partition"], row["old_offset"], row["new_offset"]) for row in plan] == [
-        (0, 7, 7),
-        (1, 10, None),
-        (2, 20, 20),
-    ]
-    assert "commit" in (plan[1]["note"] or "")
-    before = world.exact(shop.group)
-    kgroup(*words, "--execute")
-    before.pop((shop.topic, 1))
-    assert world.exact(shop.group) == before
-
-
-BAD_FILES = {
-    "a word for a number": (b"{topic},0,9\n{topic},one,9\n", "2: partition 'one' is not a whole number"),
-    "no offset": (b"{topic},0,9\n{topic},1,\n", "2: offset '' is not a whole number"),
-    "too few columns": (b"{topic},0,9\n{topic},1\n", "2: 2 columns, not 3 as on line 1"),
-    "an open quote": (b'"{topic},0,9\n', "1: a quote that begins on this line is never closed"),
-    "twice": (b"{topic},0,9\n{topic},0,10\n", "2: {topic}:0 is already on line 1"),
-    "a negative offset": (b"{topic},0,-9\n", "1: offset '-9' is not a whole number"),
-    "a comment": (b"# mine\n{topic},0,9\n", "1: 1 column, not 3 or 4"),
-    "no text": (b"{topic}\n,0,\xff\xfe\n", "2:4: byte 0xff is not UTF-8"),
-}
-"""The file, and what is said of it: its line and what is wrong there."""
-
-
-@pytest.mark.parametrize("case", BAD_FILES)
 def test_a_bad_line_is_named_and_nothing_is_applied(
-    kgroup: CommandLine, world: KafkaWorld, untouched: Shop, tmp_path: Path, case: str
+    kgroup: CommandLine, world: KafkaWorld, untouched: Shop, tmp_path: Path
 ) -> None:
-    content, words = BAD_FILES[case]
+    """All that may be wrong with a line is in groups/test_offset_files.py."""
     file, before = tmp_path / "offsets.csv", world.committed(untouched.group)
-    file.write_bytes(content.replace(b"{topic}", untouched.topic.encode()))
+    file.write_text(f"{untouched.topic},0,9\n{untouched.topic},one,9\n")
     for partial in ((), ("--partial",)):
         wrong = kgroup("reset", untouched.group, "--from-file", str(file), "--execute", *partial, exit_code=2)
-        assert f"{file}:{words.replace('{topic}', untouched.topic)}" in wrong.stderr
+        assert f"{file}:2: partition 'one' is not a whole number" in wrong.stderr
         assert wrong.stdout == ""
     assert world.committed(untouched.group) == before
 
