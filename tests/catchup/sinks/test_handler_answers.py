@@ -13,7 +13,7 @@ from kgroup.catchup.worker.handler_pool import HandlerRefusal
 from kgroup.catchup.worker.task_spec import Handling
 from kgroup.groups.catchup.model import Order
 from kgroup.support.errors import KgroupError
-from tests.catchup.sinks.test_handlers import offsets_of, script
+from tests.catchup.sinks.test_handlers import offsets_of
 from tests.helpers.catchup.line_handlers import NAME
 from tests.helpers.catchup.replays import Replay, producer
 from tests.helpers.kafka_world import KafkaWorld
@@ -136,25 +136,6 @@ def test_other_lanes_keep_what_they_have_answered(make: Make, source: str, tmp_p
     came = [offset for path in tmp_path.glob("got.*") for offset in offsets_of(path)]
     assert set(came) == set(range(60))
     assert len(came) - 60 <= noted.may_repeat
-
-
-def test_answers_that_name_their_records(make: Make, source: str, tmp_path: Path) -> None:
-    text = (
-        "import json, sys\n"
-        "for line in sys.stdin:\n"
-        "    r = json.loads(line)\n"
-        "    name = '{topic}:{partition}:{offset}'.format(**r)\n"
-        "    print(f'error {name}: no 7' if r['offset'] == 7 else f'ok {name}', flush=True)\n"
-    )
-    plan = make((source, 0, 0, 60))
-
-    result = plan.run(
-        "command", {"command": script(tmp_path / "handler.py", text), "ack": "line"}, handling=Handling(retries=0)
-    )
-
-    (stopped,) = result.stopped
-    assert (stopped.offset, stopped.why) == (7, "no 7")
-    assert [one.delivered_to for one in result.progress] == [7]
 
 
 def test_what_a_handler_says_at_its_end_is_ignored(make: Make, source: str) -> None:

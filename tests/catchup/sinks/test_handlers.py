@@ -100,20 +100,6 @@ def test_a_function_gets_batches_of_what_was_there(make: Make, source: str) -> N
     assert plan.proof(result).complete
 
 
-@pytest.mark.parametrize("order", list(Order))
-def test_in_every_order_all_are_handled_and_each_key_where_it_matters(make: Make, source: str, order: Order) -> None:
-    plan = make((source, 0, 0, 60))
-
-    result = plan.run("python", KEEP, order=order, handling=Handling(lanes=4, batch=3))
-
-    assert sorted(record["offset"] for record in given()) == list(range(60))
-    if order is not Order.NONE:
-        for key in range(6):
-            own = [record["offset"] for record in given() if record["key"] == b"k%d" % key]
-            assert own == sorted(own)
-    assert plan.proof(result).complete
-
-
 def test_another_name_serves(make: Make, source: str) -> None:
     plan = make((source, 0, 0, 5))
 

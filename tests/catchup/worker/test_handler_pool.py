@@ -395,15 +395,3 @@ def test_one_that_cannot_work_at_all_ends_the_task() -> None:
 
     assert caught.value.code == "handler-missing"
     assert shop.calls == [[0]]
-
-
-def test_many_slow_handlers_take_the_time_of_few() -> None:
-    """4,000 records of up to 10 ms would take 20 s one after the other."""
-    shop = Shop(work=lambda records: time.sleep(0.01 * (records[0].offset * 7919 % 1000) / 1000))
-    began = time.monotonic()
-    with lanes(shop, Order.KEY, 64) as made:
-        for start in range(0, 4000, 500):
-            made.put([record(offset, b"k%d" % (offset % 1000)) for offset in range(start, start + 500)])
-        gathered(made, 4000)
-
-    assert time.monotonic() - began < 15
