@@ -15,6 +15,7 @@ from kgroup.model.commit import Commit
 from kgroup.model.groups import Coordinator, Group, LogRange, Member, RowError, TopicPartitions
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotAuthorized, NotFound, Unreachable
+from tests.helpers.cases.described import member as described_member
 
 Layouts = Mapping[str, TopicLayout | KgroupError]
 Ranges = Mapping[TopicPartition, LogRange | KgroupError]
@@ -27,20 +28,14 @@ DOWN = Unreachable("broker 3 (b3:9092) did not answer")
 def member(member_id: str, *assigned: tuple[str, int], **other: Any) -> Member:
     topics = sorted({topic for topic, _ in assigned})
     given = {
-        "instance_id": None,
         "client_id": "app",
         "host": "/10.0.0.1",
-        "rack": None,
-        "epoch": None,
-        "protocol": "classic",
         "subscription": tuple(topics),
-        "subscription_regex": None,
         "assignment": tuple(
             TopicPartitions(topic, tuple(number for name, number in assigned if name == topic)) for topic in topics
         ),
-        "target_assignment": None,
     }
-    return Member(member_id=member_id, **(given | other))
+    return described_member(member_id, **(given | other))
 
 
 def described(*members: Member, **other: Any) -> GroupDescription:

@@ -9,9 +9,10 @@ import pytest
 
 from kgroup.groups.foreign_owners import foreign_owner, refuse_foreign_owner
 from kgroup.model.commit import Commit
-from kgroup.model.groups import Group, ListedGroup, Member, Partition
+from kgroup.model.groups import Group, ListedGroup, Partition
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import ExitCode
+from tests.helpers.cases import described
 
 
 def group(
@@ -24,21 +25,14 @@ def group(
     kind: str = "classic",
 ) -> Group:
     """``commits`` are (topic, metadata)."""
-    return Group(
+    return described.group(
+        [Partition(TopicPartition(of, 0), Commit(1, None, metadata), None, None, None) for of, metadata in commits],
+        [described.member(f"{client}-1", client_id=client, protocol=None, subscription=None) for client in clients],
         name=name,
         type=kind,
         state="Stable" if clients else "Empty",
         protocol_type=protocol_type,
         assignor=assignor,
-        coordinator=None,
-        generation=None,
-        leader=None,
-        group_epoch=None,
-        assignment_epoch=None,
-        members=tuple(
-            Member(f"{c}-1", None, c, "/10.0.0.1", None, None, None, None, None, None, None) for c in clients
-        ),
-        partitions=tuple(Partition(TopicPartition(t, 0), Commit(1, None, m), None, None, None) for t, m in commits),
     )
 
 

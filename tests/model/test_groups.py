@@ -8,65 +8,29 @@ import pytest
 from msgspec.structs import replace
 
 from kgroup.model.blocks import Records, Screen
-from kgroup.model.commit import Commit
 from kgroup.model.groups import (
     Group,
     GroupTotals,
-    LogRange,
     Member,
     Partition,
     RowError,
-    TopicPartitions,
     is_of_consumers,
 )
 from kgroup.model.outcome import Outcome
-from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import ExitCode, NotAuthorized, NotFound, Refused, Unreachable
+from tests.helpers.cases import described
+from tests.helpers.cases.described import partition
 
 
 def member(member_id: str, *partitions: int, assigned: bool = True, **other: Any) -> Member:
-    assignment = (TopicPartitions("orders", partitions),) if partitions else ()
-    given = {
-        "instance_id": None,
-        "client_id": "app",
-        "host": "/10.0.0.1",
-        "rack": None,
-        "epoch": None,
-        "protocol": "classic",
-        "subscription": ("orders",),
-        "subscription_regex": None,
-        "assignment": assignment if assigned else None,
-        "target_assignment": None,
-    }
-    return Member(member_id=member_id, **(given | other))
-
-
-def partition(
-    number: int,
-    committed: int | None = None,
-    log: tuple[int, int] | None = None,
-    owner: Member | None = None,
-    error: str | None = None,
-) -> Partition:
-    commit = None if committed is None else Commit(committed, None, "")
-    return Partition(TopicPartition("orders", number), commit, LogRange(*log) if log else None, owner, error)
+    told: dict[str, Any] = {} if assigned else {"assignment": None}
+    return described.member(member_id, *partitions, **({"client_id": "app", "host": "/10.0.0.1"} | told | other))
 
 
 def group(members: tuple[Member, ...] = (), partitions: tuple[Partition, ...] = (), **other: Any) -> Group:
-    given = {
-        "name": "svc",
-        "type": "classic",
-        "state": "Stable",
-        "protocol_type": "consumer",
-        "assignor": "range",
-        "coordinator": None,
-        "generation": None,
-        "leader": None,
-        "group_epoch": None,
-        "assignment_epoch": None,
-    }
-    return Group(members=members, partitions=partitions, **(given | other))
+    given: dict[str, Any] = {"name": "svc", "coordinator": None, "generation": None}
+    return described.group(partitions, members, **(given | other))
 
 
 @pytest.mark.parametrize(

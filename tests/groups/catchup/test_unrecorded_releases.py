@@ -11,28 +11,16 @@ from kgroup.model.commit import Commit
 from kgroup.model.groups import Group, Partition
 from kgroup.model.records import OffsetRange
 from kgroup.model.topic_partition import TopicPartition
+from tests.helpers.cases import described
 from tests.helpers.catchup.plans import gap_range, ledgered, make_plan
 
 
 def group(*commits: tuple[int, str]) -> Group:
-    partitions = tuple(
+    partitions = [
         Partition(TopicPartition("orders", number), Commit(offset, None, metadata), None, None, None)
         for number, (offset, metadata) in enumerate(commits)
-    )
-    return Group(
-        name="svc",
-        type="classic",
-        state="Empty",
-        protocol_type="consumer",
-        assignor=None,
-        coordinator=None,
-        generation=1,
-        leader=None,
-        group_epoch=None,
-        assignment_epoch=None,
-        members=(),
-        partitions=(*partitions, without_commit()),
-    )
+    ]
+    return described.group([*partitions, without_commit()], name="svc", state="Empty", assignor=None)
 
 
 def without_commit() -> Partition:

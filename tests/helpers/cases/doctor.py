@@ -18,9 +18,10 @@ from kgroup.groups.doctor.snapshot import (
 from kgroup.groups.lag.evidence import FirstUnread, LogPoint, MemberFacts, PartitionEvidence
 from kgroup.groups.migration.check import MigrationPath, Readiness, ReadinessResult
 from kgroup.model.commit import Commit
-from kgroup.model.groups import Coordinator, Group, LoggedCommit, LogRange, Member, Partition, TopicPartitions
+from kgroup.model.groups import Group, LoggedCommit, LogRange, Member, Partition
 from kgroup.model.migration_facts import BrokerFacts, ConfigBounds
 from kgroup.model.topic_partition import PartitionReplicas, TopicPartition
+from tests.helpers.cases import described
 
 NOW = 1_800_000_000_000
 S, M, H, D = 1_000, 60_000, 3_600_000, 86_400_000
@@ -45,20 +46,8 @@ class Case:
         return f"{self.rule}: {self.name}"
 
 
-def member(name: str, *partitions: int, topic: str = "orders", **other: Any) -> Member:
-    given: dict[str, Any] = {
-        "instance_id": None,
-        "client_id": name,
-        "host": "10.0.3.2",
-        "rack": None,
-        "epoch": None,
-        "protocol": "classic",
-        "subscription": (topic,),
-        "subscription_regex": None,
-        "assignment": (TopicPartitions(topic, partitions),) if partitions else (),
-        "target_assignment": None,
-    }
-    return Member(member_id=f"{name}-id", **(given | other))
+def member(name: str, *partitions: int, **other: Any) -> Member:
+    return described.member(f"{name}-id", *partitions, **({"client_id": name} | other))
 
 
 def partition(
@@ -71,20 +60,12 @@ def partition(
 
 def group(members: Sequence[Member] | None, partitions: Sequence[Partition], **other: Any) -> Group:
     owners = {(t.topic, n): m for m in members or () for t in m.assignment or () for n in t.partitions}
-    given: dict[str, Any] = {
-        "name": "orders-enrich",
-        "type": "classic",
+    given = {
         "state": "Stable" if members else "Empty",
-        "protocol_type": "consumer",
         "assignor": "cooperative-sticky" if members else None,
-        "coordinator": Coordinator(2, "b2", 9092, None),
-        "generation": 112,
-        "leader": None,
-        "group_epoch": None,
-        "assignment_epoch": None,
     }
-    rows = tuple(replace(p, owner=owners.get((p.topic, p.partition))) for p in partitions)
-    return Group(members=None if members is None else tuple(members), partitions=rows, **(given | other))
+    rows = [replace(p, owner=owners.get((p.topic, p.partition))) for p in partitions]
+    return described.group(rows, members, **(given | other))
 
 
 def commits(*offsets: int, every_ms: int = 5 * S, until_ms: int = NOW - S) -> tuple[LoggedCommit, ...]:

@@ -18,8 +18,9 @@ from kgroup.groups.lag.evidence import (
     Sibling,
 )
 from kgroup.model.commit import Commit
-from kgroup.model.groups import Coordinator, Group, LoggedCommit, LogRange, Member, Partition, TopicPartitions
+from kgroup.model.groups import Group, LoggedCommit, LogRange, Member, Partition, TopicPartitions
 from kgroup.model.topic_partition import TopicPartition
+from tests.helpers.cases import described
 
 NOW = 1_795_225_000_000  # 2026-11-21T01:36:40Z
 SECOND, MINUTE, HOUR = 1000, 60_000, 3_600_000
@@ -106,18 +107,7 @@ def group(parts: Iterable[Part], members: Sequence[Member] | None = None, state:
     found = list(parts)
     if members is None:
         members = list({p.owner.member_id: p.owner for p in found if p.owner}.values())
-    given: dict[str, Any] = {
-        "name": "orders-enrich",
-        "type": "classic",
-        "protocol_type": "consumer",
-        "assignor": "range",
-        "coordinator": Coordinator(2, "b2", 9092, None),
-        "generation": 112,
-        "leader": None,
-        "group_epoch": None,
-        "assignment_epoch": None,
-    }
-    return Group(state=state, members=tuple(members), partitions=tuple(p.partition for p in found), **(given | other))
+    return described.group([p.partition for p in found], members, state=state, **other)
 
 
 def evidence(parts: Iterable[Part], **other: Any) -> LagEvidence:

@@ -9,11 +9,11 @@ import msgspec.structs
 
 from kgroup.groups.migration.evidence import MigrationCase, MigrationEvidence, MigrationRequest
 from kgroup.groups.migration.rules import MigrationRules
-from kgroup.model.commit import Commit
-from kgroup.model.groups import Coordinator, Group, Member, Partition
+from kgroup.model.groups import Coordinator, Group, Member
 from kgroup.model.migration_facts import Access, BrokerFacts, ConfigBounds, GroupPast, PastMember
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.migration_data import load_rules
+from tests.helpers.cases import described
 
 NOW_MS = 1_795_000_000_000
 HOUR_MS = 3_600_000
@@ -71,7 +71,10 @@ def group(
     name: str = "pay-svc",
     epochs: tuple[int, int] | None = None,
 ) -> Group:
-    return Group(
+    epoch, assignment_epoch = epochs or (None, None)
+    return described.group(
+        [described.partition(number, number) for number in range(commits)],
+        members,
         name=name,
         type=kind,
         state=state or ("Stable" if members else "Empty"),
@@ -79,13 +82,8 @@ def group(
         assignor=assignor,
         coordinator=Coordinator(1, "b1", 9092, None),
         generation=None,
-        leader=None,
-        group_epoch=epochs[0] if epochs else None,
-        assignment_epoch=epochs[1] if epochs else None,
-        members=members,
-        partitions=tuple(
-            Partition(TopicPartition("orders", n), Commit(n, None, ""), None, None, None) for n in range(commits)
-        ),
+        group_epoch=epoch,
+        assignment_epoch=assignment_epoch,
     )
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-
 import pytest
 from msgspec.structs import replace
 
@@ -12,9 +10,9 @@ from kgroup.groups.catchup.plan_state import PlanCommands, VerifiedPlan
 from kgroup.groups.catchup.results import PlanStatus, ReplayedPlan
 from kgroup.groups.catchup.verification import verify
 from kgroup.output.pages.catchup import outcome
-from kgroup.output.terminal.draw import draw
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.command_line import CommandLine
+from tests.helpers import pages
 from tests.helpers.catchup.plans import NOW_MS, gap_range, ledgered, made, make_plan
 
 PLAN = make_plan(gap_range(), gap_range(1))
@@ -24,10 +22,7 @@ TYPED = PlanCommands("resume", "cancel", "abandon", "stop", "show")
 
 
 def drawn(result: PlanStatus | ReplayedPlan) -> list[str]:
-    """The lines of the page, as in a pipe."""
-    stream = io.StringIO()
-    draw(outcome(result, ClusterRef("id", "b1:9092"), COMMAND), stream)
-    return stream.getvalue().splitlines()
+    return pages.drawn(outcome(result, ClusterRef("id", "b1:9092"), COMMAND))
 
 
 @pytest.mark.parametrize(

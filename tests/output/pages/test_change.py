@@ -20,12 +20,12 @@ from kgroup.model.output_format import Format
 from kgroup.output.pages.change import Wording, outcome, passing_command
 from kgroup.output.present import present
 from kgroup.output.reporter import StderrReporter
-from kgroup.output.terminal.draw import draw
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.command_line import CommandLine
 from kgroup.support.errors import Refused
 from kgroup.support.quoting import join
 from tests.helpers.cases.lag import Part, group
+from tests.helpers.pages import drawn
 
 TYPED = CommandLine(("kgroup", "reset"), ("orders-enrich",), {"--to-latest": ("--to-latest",)})
 ROW = ChangeRow("orders-enrich", "orders", 0, Commit(5, None, ""), Commit(9, None, ""), LogRange(0, 9))
@@ -43,12 +43,6 @@ def planned(*refusals: Refusal, rows: tuple[ChangeRow, ...] = (ROW,), typed: Com
     result = Result(ChangePlan((group([Part(0, 4)]),), rows), refusals)
     wording = Wording("reset", "orders-enrich", typed, instead="The same:  kgroup reset --to-offset 9")
     return outcome(result, wording, ClusterRef("id", "b1:9092"), StderrReporter(io.StringIO()), COMMAND, nothing=None)
-
-
-def drawn(shown: Outcome) -> list[str]:
-    stream = io.StringIO()
-    draw(shown, stream)
-    return stream.getvalue().splitlines()
 
 
 @pytest.mark.parametrize(

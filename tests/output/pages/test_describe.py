@@ -6,40 +6,24 @@ import csv
 import io
 from collections.abc import Sequence
 from contextlib import redirect_stdout
-from typing import Any
 
 import pytest
 
 from kgroup.groups.state_from_log import LoggedState, PastCommit
 from kgroup.groups.verdict.plain import lag_line, next_line, range_line
 from kgroup.model.commit import Commit
-from kgroup.model.groups import Coordinator, Group, LogRange, Member, Partition, RowError, TopicPartitions
+from kgroup.model.groups import Group, LogRange, Member, Partition, RowError, TopicPartitions
 from kgroup.model.output_format import Format
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.output.pages.describe import DescribedGroup, membership_line, outcome, title
 from kgroup.output.pages.describe_records import DescribePart
 from kgroup.output.present import present
 from kgroup.output.reporter import StderrReporter
-from kgroup.output.terminal.draw import draw
 from kgroup.support.cluster_ref import ClusterRef
+from tests.helpers import pages
+from tests.helpers.cases.described import group, member
 
 CLUSTER = ClusterRef("id", "b1:9092", "prod")
-
-
-def member(member_id: str, *partitions: int, **other: Any) -> Member:
-    given = {
-        "instance_id": None,
-        "client_id": member_id,
-        "host": "10.0.3.2",
-        "rack": None,
-        "epoch": None,
-        "protocol": "classic",
-        "subscription": ("orders",),
-        "subscription_regex": None,
-        "assignment": (TopicPartitions("orders", partitions),) if partitions else (),
-        "target_assignment": None,
-    }
-    return Member(member_id=member_id, **(given | other))
 
 
 def partition(
@@ -58,30 +42,10 @@ def partition(
     return Partition(TopicPartition(topic, number), commit, log, owner, error)
 
 
-def group(
-    partitions: Sequence[Partition] = (), members: Sequence[Member] = (), state: str = "Stable", **other: Any
-) -> Group:
-    given: dict[str, Any] = {
-        "name": "orders-enrich",
-        "type": "classic",
-        "protocol_type": "consumer",
-        "assignor": "range",
-        "coordinator": Coordinator(2, "b2", 9092, None),
-        "generation": 112,
-        "leader": None,
-        "group_epoch": None,
-        "assignment_epoch": None,
-    }
-    return Group(state=state, members=tuple(members), partitions=tuple(partitions), **(given | other))
-
-
 def drawn(
     about: Group, part: DescribePart = DescribePart.PAGE, *, verbose: bool = False, wide: bool = False
 ) -> list[str]:
-    """The lines of the screen, as in a pipe."""
-    stream = io.StringIO()
-    draw(outcome(part, [about], CLUSTER, verbose=verbose), stream, wide=wide)
-    return stream.getvalue().splitlines()
+    return pages.drawn(outcome(part, [about], CLUSTER, verbose=verbose), wide=wide)
 
 
 def rows_under(lines: Sequence[str], heading: str) -> list[list[str]]:

@@ -18,6 +18,7 @@ from kgroup.output.pages.doctor import explanation_outcome, outcome, rules_scree
 from kgroup.output.terminal import draw
 from kgroup.queries.doctor_explanations import explain
 from kgroup.support.cluster_ref import ClusterRef
+from tests.helpers import pages
 from tests.helpers.cases import doctor_of_cluster, doctor_of_members, doctor_of_offsets
 from tests.helpers.cases.doctor import CLUSTER, EMPTY, HEALTHY, S
 from tests.helpers.cases.doctor_of_offsets import unread
@@ -40,9 +41,7 @@ def named(snapshot: GroupSnapshot, name: str) -> GroupSnapshot:
 def drawn(about: Outcome, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The lines as a terminal of 80 columns has them."""
     monkeypatch.setattr(draw, "terminal_width", lambda stream: 80)
-    stream = io.StringIO()
-    draw.draw(about, stream)
-    return stream.getvalue().splitlines()
+    return pages.drawn(about)
 
 
 def test_one_group(monkeypatch: pytest.MonkeyPatch) -> None:

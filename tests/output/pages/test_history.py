@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -13,21 +12,18 @@ from kgroup.groups.history.summary import GroupHistory
 from kgroup.model.group_log import GenerationMember
 from kgroup.output.pages.history import headline, log_lines, next_line, outcome, records, step_line, total_line
 from kgroup.output.pages.history_commits import undo_lines
-from kgroup.output.terminal.draw import draw
 from kgroup.support.cluster_ref import ClusterRef
 from tests.groups.history.test_crash_loops import begun, beside
 from tests.groups.history.test_signatures import rolling, start
 from tests.groups.timeline.test_consumer import grown
+from tests.helpers import pages
 from tests.helpers.cases.history import T0, Log, member
 
 CLUSTER = ClusterRef("id", "b1:9092", "prod")
 
 
 def drawn(history: GroupHistory, **how: Any) -> list[str]:
-    """The lines of the screen, as in a pipe."""
-    stream = io.StringIO()
-    draw(outcome([history], CLUSTER, **how), stream)
-    return stream.getvalue().splitlines()
+    return pages.drawn(outcome([history], CLUSTER, **how))
 
 
 def undo_commands(history: GroupHistory) -> list[str | None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 
 import pytest
@@ -24,12 +23,12 @@ from kgroup.output.pages.describe_records import DescribePart as Shown
 from kgroup.output.pages.lag import PLAIN, LagPage, LagView, MeasuredGroup, RefreshValues, outcome, sparkline
 from kgroup.output.pages.lag_metrics import lag_metrics
 from kgroup.output.pages.lag_records import records_of
-from kgroup.output.terminal.draw import draw
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import ExitCode
 from kgroup.support.json_line import plain
 from tests.helpers.cases.lag import HOUR, MINUTE, NOW, Part, at, evidence, group, member
 from tests.helpers.cases.lag_groups import GROUPS, in_order
+from tests.helpers.pages import drawn
 
 CLUSTER = ClusterRef("id", "b1:9092", "prod")
 E1 = member("enrich-1", "/10.0.3.4", (7,))
@@ -46,12 +45,6 @@ BILLING = report("orders-billing", *FINE)
 SEARCH = report("orders-search", *(Part(n, 20_000, 100, 60) for n in range(3)))
 UNSEEN = report("orders-unseen", FINE[0], Part(1, None))
 ALL = [BILLING, ENRICH, SEARCH, UNSEEN]
-
-
-def drawn(found: Outcome, *, wide: bool = False) -> list[str]:
-    stream = io.StringIO()
-    draw(found, stream, wide=wide)
-    return stream.getvalue().splitlines()
 
 
 def of_page(
