@@ -12,7 +12,7 @@ import pytest
 from kgroup.groups.state_from_log import LoggedState, PastCommit
 from kgroup.groups.verdict.plain import lag_line, next_line, range_line
 from kgroup.model.commit import Commit
-from kgroup.model.groups import Group, LogRange, Member, Partition, RowError, TopicPartitions
+from kgroup.model.groups import Group, LogRange, Member, Partition, TopicPartitions
 from kgroup.model.output_format import Format
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.output.pages.describe import DescribedGroup, membership_line, outcome, title
@@ -90,24 +90,8 @@ def test_title_of_a_consumer_group_that_reconciles_has_both_epochs() -> None:
     assert "5" in text.partition("epoch 6")[2]
 
 
-def test_title_of_a_simple_group_says_that_it_keeps_offsets_only() -> None:
-    text = title(group(state="Empty", protocol_type="", generation=None))
-
-    assert "offsets only" in text
-    assert "generation" not in text
-
-
 def test_title_names_another_protocol_type() -> None:
     assert "connect" in title(group(protocol_type="connect"))
-
-
-def test_the_first_line_has_cluster_and_time_at_the_right_edge() -> None:
-    first = drawn(CRASHED)[0]
-
-    assert first.startswith("orders-enrich  Empty  classic")
-    assert first.split()[-2] == "prod"
-    assert first.endswith("Z")
-    assert len(first) == 80
 
 
 @pytest.mark.parametrize(
@@ -141,12 +125,6 @@ def test_without_evidence_the_lag_line_says_what_is_missing(about: Group) -> Non
     assert any(line.startswith("LAG") and "unknown: " in line for line in drawn(about))
 
 
-def test_lag_zero_is_not_said_of_partitions_that_could_not_be_read() -> None:
-    text = lag_line(group([partition(0, 0), partition(1, None, error="unreachable")]))
-
-    assert "unknown" in text
-
-
 BELOW = Partition(TopicPartition("orders", 3), Commit(5, None, ""), LogRange(100, 120), None, None)
 ABOVE = Partition(TopicPartition("orders", 4), Commit(130, None, ""), LogRange(100, 120), None, None)
 
@@ -172,10 +150,6 @@ def test_offsets_out_of_range_are_flagged_and_come_first() -> None:
     table = rows_under(lines, "PARTITION")
     assert {row[0] for row in table[:2]} == {"orders:3", "orders:4"}
     assert all("below-log-start" in row or "above-log-end" in row for row in table[:2])
-
-
-def test_no_range_line_where_all_is_in_range() -> None:
-    assert not any(line.startswith("RANGE") for line in drawn(SPREAD))
 
 
 @pytest.mark.parametrize(
@@ -286,44 +260,6 @@ def test_rows_that_could_not_be_read_are_not_folded_away() -> None:
     assert "unreachable" in shown[0]
 
 
-def test_a_lag_that_cannot_be_known_without_a_commit_is_a_dash() -> None:
-    (row,) = rows_under(drawn(group([partition(0, 120, committed=None)])), "PARTITION")
-
-    assert row[:4] == ["orders:0", "-", "120", "-"]
-
-
-def test_columns_hold_plain_integers() -> None:
-    (row,) = rows_under(drawn(group([partition(7, 3_940_025, committed=88_123_377)])), "PARTITION")
-
-    assert row[:4] == ["orders:7", "88123377", "92063402", "3940025"]
-
-
-def test_members_that_share_a_client_id_are_told_apart() -> None:
-    members = [member("app-1111", 0, client_id="app"), member("app-2222", 1, client_id="app"), member("other", 2)]
-    about = group([partition(n, 0, owner) for n, owner in enumerate(members)], members, leader="app-2222")
-
-    lines = drawn(about)
-
-    assert {row[0] for row in rows_under(lines, "MEMBER")} == {"app-1111", "app-2222", "other"}
-    owners = {row[0]: row[-1] for row in rows_under(lines, "PARTITION")}
-    assert owners == {"orders:0": "app-1111", "orders:1": "app-2222", "orders:2": "other"}
-    assert "leader app-2222" in lines[-1]
-
-
-def test_members_without_a_client_id_are_called_by_their_member_id() -> None:
-    only = member("-1111", 0, client_id="")
-    lines = drawn(group([partition(0, 0, only)], [only]))
-
-    assert rows_under(lines, "MEMBER")[0][0] == "-1111"
-
-
-def test_a_static_member_is_called_by_its_instance() -> None:
-    static = member("app-1111", 0, client_id="app", instance_id="pay-4")
-    lines = drawn(group([partition(0, 0, static)], [static]))
-
-    assert rows_under(lines, "PARTITION")[0][-1] == "pay-4"
-
-
 def test_idle_members_are_in_the_table_with_no_partitions() -> None:
     members = [member("busy", 0), member("idle")]
     lines = drawn(group([partition(0, 9, members[0])], members))
@@ -385,13 +321,6 @@ def test_parts(part: DescribePart, has: list[str], has_not: list[str]) -> None:
     assert [word for word in has_not if word in text] == []
 
 
-def test_a_group_that_is_empty_in_every_way_has_a_page() -> None:
-    lines = drawn(group(state="Empty", assignor=None))
-
-    assert lines[0].startswith("orders-enrich")
-    assert "no members" in lines[-1]
-
-
 @pytest.mark.parametrize("form", [Format.CSV, Format.JSON])
 def test_csv_and_json_have_all_rows(form: Format) -> None:
     about = group([partition(n, n) for n in range(100)])
@@ -408,15 +337,6 @@ def test_csv_and_json_have_all_rows(form: Format) -> None:
         ]
     else:
         assert out.getvalue().count('"log_end"') == 100
-
-
-def test_errors_of_rows_are_not_on_the_screen_but_in_the_outcome() -> None:
-    error = RowError("unreachable", "broker 3 is gone", "orders-enrich", "orders", 1)
-
-    found = outcome(DescribePart.PAGE, [SPREAD], CLUSTER, (error,))
-
-    assert found.errors == (error,)
-    assert found.exit_code == 7
 
 
 def test_a_document_from_the_log_has_its_times() -> None:
