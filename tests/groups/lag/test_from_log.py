@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from kgroup.groups.lag.evidence import GroupChurn, MemberFacts
+from kgroup.groups.lag.evidence import GroupChurn
 from kgroup.groups.lag.from_log import from_log
 from kgroup.model.group_log import (
     CommitWritten,
@@ -222,12 +222,6 @@ def test_commits_that_no_consumer_made(
 
     made = found.commits.get(TopicPartition("orders", 0), ())
     assert [each.offset for each in made if each.by_tool] == tools
-
-
-def test_members_are_those_of_the_last_generation() -> None:
-    assert from_log(CLASSIC, WHOLE, group([]), NOW).members == {"a": MemberFacts(3_600_000, 45_000)}
-    assert from_log(CONSUMER, WHOLE, group([]), NOW).members == {"a": MemberFacts(300_000, None)}
-    assert from_log([*CONSUMER, joined(3, "a", left=True)], WHOLE, group([]), NOW).members == {}
 
 
 @pytest.mark.parametrize(

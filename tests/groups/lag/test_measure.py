@@ -34,10 +34,9 @@ from kgroup.groups.lag.rates import (
 from kgroup.groups.lag.report import GroupLag, PartitionLag, RowLevel, SortBy, rows_of, sort_rows
 from kgroup.groups.lag.status import WAITS, LagStatus, status_words
 from kgroup.model.commit import Commit
-from kgroup.model.groups import Group, LogRange, Partition
+from kgroup.model.groups import LogRange, Partition
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.output.pages.lag_documents import lag_document
-from kgroup.support.errors import UsageError
 from tests.helpers.cases.lag import HOUR, MINUTE, NOW, SECOND, Part, at, evidence, group, steady
 
 COMMITTED = Isolation.READ_COMMITTED
@@ -183,10 +182,6 @@ def test_what_is_unknown_of_one_partition_is_not_known_of_all() -> None:
     assert total.missing == "orders:4: its log could not be read"
 
 
-def test_a_bad_status_shows_through_what_is_unknown() -> None:
-    assert measured(STUCK, UNREAD).total.status is LagStatus.STOP
-
-
 def test_a_group_without_partitions_knows_nothing() -> None:
     total = measured().total
 
@@ -307,14 +302,6 @@ def test_a_group_without_a_reader(state: str, empty_ago: int | None, part: Part,
         assert report.total.status_result.since_ms is not None
 
 
-def test_a_reader_with_assign_is_missed_since_its_last_commit() -> None:
-    part = Part(0, 90_000, 100, last_ago=10 * MINUTE, age=HOUR)
-
-    total = measure_lag(group([part], state="Empty"), evidence([part], state_since_ms=NOW - HOUR)).total
-
-    assert total.status_result.since_ms == NOW - 10 * MINUTE
-
-
 def test_an_old_commit_says_nothing_of_how_often_a_reader_with_assign_commits() -> None:
     """The doctor adds the commit of a partition that is older than the log that it read."""
     read = Part(0, 90_000, 100, commits=tuple(at(n * 6 * MINUTE, 10_000_001 - n) for n in (3, 2)))
@@ -340,14 +327,6 @@ def test_who_waits_for_an_open_transaction_is_not_stuck(last_stable: int, status
 
     assert (row.status, row.status_result.why) == (status, None if status else WAITS)
     assert row.rates.outgoing == (0 if status else None)
-
-
-def test_a_group_that_has_read_all_and_ended_does_not_fall_behind() -> None:
-    part = Part(0, 0, 6.7, commits=(at(2 * MINUTE, 10_000_000),))
-
-    total = measure_lag(group([part], state="Empty"), evidence([part], state_since_ms=NOW - MINUTE)).total
-
-    assert (total.status, total.outlook.pace, total.rates.growth) == (LagStatus.OK, LagTrend.KEEPS_UP, None)
 
 
 def test_no_reader_counts_from_when_the_group_was_empty_or_something_to_read_came() -> None:
@@ -409,13 +388,6 @@ def test_bounds_hold_for_each_row_of_the_level() -> None:
     assert subjects(RowLevel.GROUP) == ["orders-enrich"]
     assert subjects(RowLevel.TOPIC) == ["orders-enrich orders"]
     assert subjects(RowLevel.PARTITION) == ["orders-enrich orders:2", "orders-enrich orders:7"]
-
-
-def test_statuses_to_fail_on() -> None:
-    assert parse_status("stop") is LagStatus.STOP
-    for text in ("OK", "bad", ""):
-        with pytest.raises(UsageError):
-            parse_status(text)
 
 
 def numbers(report: GroupLag, by: SortBy, top: int | None = None) -> list[int]:
@@ -500,13 +472,3 @@ def test_words() -> None:
     assert outlook_words(drains.outlook) == "3m20s"
     assert trend_words(Rates(100.0, 101.0)) == "flat"
     assert trend_words(Rates(100.0, None)) is None
-
-
-def test_without_any_evidence_there_is_the_lag_in_records() -> None:
-    about: Group = group([STUCK, *FINE])
-
-    report = measure_lag(about, LagEvidence(NOW))
-
-    assert report.total.lag == about.totals.lag
-    assert report.total.status is None
-    assert report.total.time_lag_ms is None

@@ -301,12 +301,6 @@ def test_outgoing_rate_since_a_moment(since_ago: int, rate: float) -> None:
     assert outgoing_rate(commits, None, NOW - since_ago) == pytest.approx(rate, abs=0.01)
 
 
-def test_who_paused_has_read_nothing_before() -> None:
-    commits = [at(10 * MINUTE, 100), *(at(ago * SECOND, 1000 - ago * 15) for ago in range(50, -1, -5))]
-
-    assert outgoing_rate(commits, None, NOW - MINUTE) == pytest.approx(900 / 65)
-
-
 def _grown(*parts: tuple[int, float]) -> LogEnds:
     """A log with 1,000 offsets ten minutes ago, and since then (ms, records a second), as a look knows it."""
     seconds_ago, end, ends = 600.0, 1000.0, {}
