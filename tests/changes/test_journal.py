@@ -129,17 +129,6 @@ def test_killed_before_the_result_of(journal: Journal, left: str) -> None:
     assert found.configured == ({"a": None} if left == "converted" else {})
 
 
-def test_an_older_journal_has_neither(journal: Journal) -> None:
-    """Written before groups could be migrated."""
-    path = write(journal, entry("ch-3333"))
-    lines = [{key: value for key, value in line.items() if key not in ("converted", "configs")}
-             for line in documents(path)]  # fmt: skip
-    rewrite(path, lines)
-    found = journal.entry("ch-3333", CLUSTER)
-    assert not found.migrates
-    assert (found.converted, found.configs, found.conversions, found.configured) == ({}, {}, {}, {})
-
-
 def test_the_plan_stands_there_before_any_result(journal: Journal, directory: Path) -> None:
     writing = journal.begin(entry("ch-3333"))
     (found,) = Journal(directory).entries(CLUSTER)
