@@ -104,7 +104,7 @@ SLOWEST = (
     "commands/test_reset",
     "commands/test_catchup_latest",
     "commands/test_catchup_where",
-    "sandbox/test_three_brokers",
+    "sandbox/test_cluster",
     "commands/test_coordinator_moves",
 )
 """Modules of minutes, about in their order; they begin first, so that no process waits for one of them at the end."""

@@ -1,4 +1,4 @@
-"""Why a connection failed, where nothing at the other end is Kafka. (With Kafka: test_connections.py.)"""
+"""Why a connection failed, where nothing at the other end is Kafka. (With Kafka: test_login.py.)"""
 
 from __future__ import annotations
 
