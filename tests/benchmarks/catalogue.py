@@ -27,7 +27,6 @@ BENCHMARKS = (
     "reset",
     "migrate",
     "scale",
-    "sandbox_up",
     "decode",
     "decode_records",
     "catchup_files",
