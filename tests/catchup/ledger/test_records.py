@@ -23,7 +23,6 @@ from kgroup.catchup.ledger.records import (
     key_of,
     plan_of,
 )
-from kgroup.changes import journal
 from kgroup.groups.catchup.model import (
     CatchupPlan,
     Chunk,
@@ -41,7 +40,6 @@ from kgroup.groups.catchup.model import (
     TargetTopic,
     Task,
 )
-from kgroup.groups.commit_tags import ID_ALPHABET, CatchupCommitTag, TagPurpose, is_plan_id, new_plan_id
 from kgroup.model.commit import Commit
 from kgroup.model.records import LostOffsets, OffsetRange
 from kgroup.support.errors import KgroupError, Refused, UsageError
@@ -380,58 +378,3 @@ def test_ten_thousand_chunks_fit_into_one_message() -> None:
     ]
 
     assert len(encode(make_plan(*ranges, chunks=tuple(chunks)))) < 900_000
-
-
-@pytest.mark.parametrize("moved", TagPurpose)
-@pytest.mark.parametrize("epoch", [0, 3, 10**9])
-def test_our_commits_carry_plan_epoch_and_what_they_did(epoch: int, moved: TagPurpose) -> None:
-    mark = CatchupCommitTag(PLAN_ID, epoch, moved)
-
-    assert CatchupCommitTag.of(mark.metadata) == mark
-
-
-def test_the_mark_as_it_stands_in_the_log() -> None:
-    assert CatchupCommitTag(PLAN_ID, 3, TagPurpose.RELEASE, 70).metadata == "kgroup cu-7f3a 3 release 70"
-    assert CatchupCommitTag.of("kgroup cu-7f3a 3 release 0") == CatchupCommitTag(PLAN_ID, 3, TagPurpose.RELEASE, 0)
-    assert CatchupCommitTag(PLAN_ID, 3, TagPurpose.RELEASE).metadata == "kgroup cu-7f3a 3 release", "of older versions"
-
-
-@pytest.mark.parametrize(
-    "metadata",
-    [
-        "",
-        "kgroup",
-        "kgroup cu-7f3a 3",
-        "kgroup cu-7f3a 3 release\x00",
-        "kgroup cu-7f3a 3 release\n",
-        " kgroup cu-7f3a 3 release",
-        "kgroup cu-7f3a 03 release",
-        "kgroup cu-7f3a -3 release",
-        "kgroup cu-7f3o 3 release",
-        "kgroup cu-7f3a 3 stolen",
-        "kgroup cu-7f3a 3 release -1",
-        "kgroup cu-7f3a 3 release 070",
-        "kgroup cu-7f3a 3 release 70 ",
-        "kgroup cu-7f3a 3 back 70",
-        "KGROUP CU-7F3A 3 RELEASE",
-    ],
-)
-def test_what_is_no_mark_of_ours(metadata: str) -> None:
-    assert CatchupCommitTag.of(metadata) is None
-
-
-def test_the_ids_of_plans() -> None:
-    assert ID_ALPHABET == journal._ALPHABET
-    made = {new_plan_id() for _ in range(50)}
-    assert all(is_plan_id(one) for one in made)
-    assert len(made) > 40
-    assert not is_plan_id("cu-7f3")
-    assert not is_plan_id("cu-7f3a ")
-    assert not is_plan_id("orders-svc")
-
-
-def test_an_id_that_is_taken_is_not_given_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    letters = iter("22222223")
-    monkeypatch.setattr("kgroup.groups.commit_tags.secrets.choice", lambda _: next(letters))
-
-    assert new_plan_id({"cu-2222"}) == "cu-2223"
