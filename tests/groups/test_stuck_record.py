@@ -75,6 +75,3 @@ def test_in_words() -> None:
     assert StuckRecord(*ORDERS, 7, True, True).doubt == (
         f"not known: offset 7 of orders:0 or a later one, or the one before {client}"
     )
-    (command,) = skip_record("g", StuckRecord(*ORDERS, 7, False, False))
-    assert command == "kgroup reset g --to-offset orders:0=8 --save-skipped orders-0-7.jsonl"
-    assert list(skip_record("g", None)) == []

@@ -27,6 +27,8 @@ ANY = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
         ("abcdefghijklmnopqrstuv", "pay-3", "[A-Za-z0-9_-]{22}"),
         ("abcdefghijklmnopqrstu", None, f"member-{ANY}"),
         ("odd", "pay-3", f"pay-3-{ANY}"),
+        (f"rdkafka-{UUID}", None, f"rdkafka-{ANY}"),
+        ("+jv9K/mlSXyKXsLlCxzvVQ", None, "[A-Za-z0-9_+/-]{22}"),
     ],
 )
 def test_a_new_id_has_the_form_of_the_others(pattern: str, instance: str | None, form: str) -> None:
@@ -46,6 +48,9 @@ def test_a_new_id_has_the_form_of_the_others(pattern: str, instance: str | None,
         ([f"app-0-{UUID}", f"pay-1-{UUID}"], True, None),
         ([f"app-0-{UUID}", f"app-{UUID}"], True, None),
         ([f"app-0-{UUID}", f"app-1-{UUID}", "odd"], False, None),
+        ([f"app-x7k2m-{UUID}", f"app-9qz4d-{UUID}"], True, None),
+        ([f"pod-{number}-{UUID}" for number in (10, 9, 8)], True, f"pod-11-{UUID}"),
+        (["gdWm1DKlSXyKXsLlCxzvVQ", "x"], False, None),
     ],
 )
 def test_client_ids_that_are_numbered(ids: list[str], own: bool, following: str | None) -> None:
@@ -59,6 +64,7 @@ def test_client_ids_that_are_numbered(ids: list[str], own: bool, following: str 
         (["app-0", "app-1"], "app-2"),
         (["app-10", "app-9"], "app-11"),
         (["app-007"], "app-008"),
+        (["n08", "n09"], "n10"),
         (["app-09", "odd"], "app-10"),
         (["red", "blue"], "red-1"),
         ([], "member-1"),
@@ -66,6 +72,10 @@ def test_client_ids_that_are_numbered(ids: list[str], own: bool, following: str 
 )
 def test_the_next_instance_id(ids: list[str], following: str) -> None:
     assert next_instance_id(ids) == following
+
+
+def test_of_no_member_no_client_id_is_known() -> None:
+    assert not own_client_ids([])
 
 
 def test_numbers_are_compared_as_numbers() -> None:

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from kgroup.groups.assignors.model import AssignorTopic, Subscriber
-from kgroup.groups.simulation.member_ids import following_client, member_id_like, next_instance_id, own_client_ids
 from kgroup.groups.simulation.model import (
     Balance,
     GroupChange,
@@ -263,54 +262,7 @@ def test_seeds_choose_among_the_outcomes() -> None:
     assert again[0] == again[1]
 
 
-def test_made_up_ids_look_like_the_groups_own() -> None:
-    classic = "rdkafka-5b1f8a1e-0d53-4a3c-9f0e-6d4c8c3f7a11"
-    made_up = member_id_like(classic, None, 0, 1)
-    assert made_up.startswith("rdkafka-")
-    assert len(made_up) == len(classic)
-    assert member_id_like(classic, None, 0, 1) == made_up
-    assert member_id_like(classic, None, 0, 2) != made_up != member_id_like(classic, None, 1, 1)
-    assert member_id_like(classic, "app-7", 0, 1).startswith("app-7-")
-    assert len(member_id_like("gdWm1DKlSXyKXsLlCxzvVQ", None, 0, 1)) == 22
-    assert len(member_id_like("+jv9K/mlSXyKXsLlCxzvVQ", None, 0, 1)) == 22
-    assert member_id_like("me", None, 0, 1).startswith("member-")
-
-
-@pytest.mark.parametrize(
-    ("present", "following"),
-    [
-        (["app-0", "app-1"], "app-2"),
-        (["app-9", "app-10"], "app-11"),
-        (["n08", "n09"], "n10"),
-        (["left", "right"], "right-1"),
-        ([], "member-1"),
-    ],
-)
-def test_the_next_instance(present: list[str], following: str) -> None:
-    assert next_instance_id(present) == following
-
-
 _A_UUID = "5b1f8a1e-0d53-4a3c-9f0e-6d4c8c3f7a11"
-
-
-@pytest.mark.parametrize(
-    ("clients", "following"),
-    [
-        (["j-range-0", "j-range-1"], "j-range-2"),
-        (["pod-10", "pod-9", "pod-8"], "pod-11"),
-        (["app-x7k2m", "app-9qz4d"], None),
-        (["left-1", "right-1"], None),
-    ],
-)
-def test_the_next_client_of_its_own(clients: list[str], following: str | None) -> None:
-    ids = [f"{client}-{_A_UUID}" for client in clients]
-    assert own_client_ids(ids)
-    assert following_client(ids) == (None if following is None else f"{following}-{_A_UUID}")
-
-
-@pytest.mark.parametrize("ids", [[], [f"app-{_A_UUID}"], [f"rdkafka-{_A_UUID}"] * 2, ["gdWm1DKlSXyKXsLlCxzvVQ", "x"]])
-def test_members_without_client_ids_of_their_own(ids: list[str]) -> None:
-    assert not own_client_ids(ids)
 
 
 def test_a_newcomer_with_the_next_client_id_is_among_what_is_said() -> None:
