@@ -244,7 +244,7 @@ def _snapshot(
         logs={p.tp: logs.of(p.tp, p.log) for p in group.partitions},
         topics={topic: TopicDetails(len(layout.leaders), layout.id) for topic, layout in topics.items()},
         gone=frozenset(missing_topics),
-        state_topics=tuple(_state_topics(group.name, names)),
+        state_topics=tuple(n for n in names if n.startswith(f"{group.name}-") and n.endswith(_STATE_SUFFIX)),
         history=doctors.history if doctors else None,
         broker=broker,
         configs=item.configs if item else None,
@@ -289,10 +289,6 @@ def _commits(
         for p in group.partitions
         if p.commit is not None and p.tp in older
     }
-
-
-def _state_topics(group: str, names: Sequence[str]) -> list[str]:
-    return [name for name in names if name.startswith(f"{group}-") and name.endswith(_STATE_SUFFIX)]
 
 
 def _transactions(

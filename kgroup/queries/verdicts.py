@@ -35,7 +35,7 @@ def read_verdicts(cluster: Cluster, groups: Sequence[Group], budget_s: float) ->
     if not groups:
         return GroupVerdicts(())
     if len(groups) > MOST_GROUPS:
-        return _dated(cluster, groups, budget_s)
+        return read_generations(cluster, groups, budget_s)(groups)
     # Imported here: a page of many groups has no verdict.
     from kgroup.cluster.lag_reading import Need
     from kgroup.groups.verdict.group import group_verdict
@@ -47,16 +47,17 @@ def read_verdicts(cluster: Cluster, groups: Sequence[Group], budget_s: float) ->
             read = read_facts(cluster, groups, need)
     except KgroupError as error:
         return GroupVerdicts(tuple(groups), notes=(f"no verdict: {error.message}",))
-    named = tuple(_with_generation(group, read[group.name]) if _has_generation(group) else group for group in groups)
+    named = tuple(
+        replace(group, generation=read[group.name].generation, leader=read[group.name].leader)
+        if _has_generation(group)
+        else group
+        for group in groups
+    )
     return GroupVerdicts(
         named,
         {group.name: group_verdict(group, read[group.name].evidence) for group in named},
         () if budget_s == 0 else _notes(named, read),
     )
-
-
-def _dated(cluster: Cluster, groups: Sequence[Group], budget_s: float) -> GroupVerdicts:
-    return read_generations(cluster, groups, budget_s)(groups)
 
 
 def read_generations(
@@ -82,10 +83,6 @@ def read_generations(
 
 def _has_generation(group: Group) -> bool:
     return group.type == "classic" and not group.is_simple
-
-
-def _with_generation(group: Group, read: GroupFacts) -> Group:
-    return replace(group, generation=read.generation, leader=read.leader)
 
 
 def _notes(groups: Sequence[Group], read: Mapping[str, GroupFacts]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from kgroup.groups.doctor.finding import Answer, Diagnosis, Finding, NotChecked, Rule, Severity, sort_findings
+from kgroup.groups.doctor.finding import Answer, Diagnosis, Finding, NotChecked, Rule, Severity
 from kgroup.groups.doctor.rules import CLUSTER_RULES, GROUP_RULES, OF_COMMITS, ORDER
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot
 from kgroup.model.hidden_commits import hidden_words
@@ -37,9 +37,10 @@ def _diagnosis(
 ) -> Diagnosis:
     answers = [item for _, apply_rule in rules for item in apply_rule(snapshot)]
     missing = tuple(item for item in answers if isinstance(item, NotChecked))
+    findings = (item for item in answers if isinstance(item, Finding))
     return Diagnosis(
         group,
-        sort_findings([item for item in answers if isinstance(item, Finding)], ORDER),
+        tuple(sorted(findings, key=lambda finding: (-finding.severity.rank, ORDER.index(finding.rule)))),
         missing,
         len(rules) - sum(not item.partly for item in missing),
     )

@@ -97,11 +97,6 @@ class Diagnosis(msgspec.Struct, frozen=True):
         return sum(finding.severity is severity for finding in self.findings)
 
 
-def sort_findings(findings: Sequence[Finding], order: Sequence[str]) -> tuple[Finding, ...]:
-    """The findings by severity, worst first, then in the order of the rule ids ``order``."""
-    return tuple(sorted(findings, key=lambda finding: (-finding.severity.rank, order.index(finding.rule))))
-
-
 class Rule(msgspec.Struct, frozen=True):
     """A rule of the doctor. ``id`` is stable and kebab-case, ``meaning`` is the problem in one line.
 
