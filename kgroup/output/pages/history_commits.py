@@ -58,8 +58,11 @@ def commits_blocks(history: GroupHistory, commits: CommitReport, verbose: bool) 
     if shown:
         now_ms, most = history.span.now_ms, None if verbose else _PARTITIONS
         yield Table(_JUMP_COLUMNS, [cells for jumps in shown for cells in _jump_cells(jumps, now_ms, most)])
-        if len(shown) < len(rows):
-            yield Text((f"{len(rows) - len(shown)} earlier: --verbose",))
+        omitted = [f"{len(rows) - len(shown)} earlier"] if len(shown) < len(rows) else []
+        if most is not None and any(len(_together(jumps).partitions) > most for jumps in shown):
+            omitted.append("all partitions")
+        if omitted:
+            yield Text((f"{'; '.join(omitted)}: --verbose",))
         yield from _commands(history, shown if verbose else shown[-_COMMANDS:])
     else:
         yield Text(("No offset jumped, and none was reset or deleted.",))
@@ -127,7 +130,7 @@ def _jump_cells(jumps: Sequence[OffsetJump], now_ms: int, most: int | None) -> I
         cells = author, f"{jumped.topic}:{jumped.partition}", jumped.old_offset, jumped.new_offset
         yield (at, *cells, move, near) if number == 0 else ("", *cells, "", "")
     if most is not None and len(whole.partitions) > most:
-        yield ("", "", f"{len(whole.partitions) - most} more: --verbose", "", "", "", "")
+        yield ("", "", f"{len(whole.partitions) - most} more", "", "", "", "")
 
 
 def jump_line(jump: OffsetJump, now_ms: int) -> str:

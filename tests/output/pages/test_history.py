@@ -282,11 +282,11 @@ def test_some_of_the_partitions_of_a_jump_are_shown_and_all_with_verbose() -> No
     history = log.history(commits=True, until=600)
 
     def places(**how: Any) -> list[str]:
-        shown = re.findall(r"orders:\d +\S+ +\S+|\d more.*", "\n".join(drawn(history, **how)))
+        shown = re.findall(r"orders:\d +\S+ +\S+|\d more|.*: --verbose", "\n".join(drawn(history, **how)))
         return [" ".join(place.split()) for place in shown]
 
     first, deleted = [f"orders:{number} 500 3" for number in range(5)], "orders:6 500 -"
-    assert places() == [*first, "1 more: --verbose", deleted]
+    assert places() == [*first, "1 more", deleted, "all partitions: --verbose"]
     assert places(verbose=True) == [*first, "orders:5 500 3", deleted]
 
 
