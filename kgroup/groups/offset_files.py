@@ -21,6 +21,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from kgroup.model.commit import Commit
+from kgroup.model.groups import GroupSource
 from kgroup.model.topic_partition import PartitionName, TopicPartition, partition_names
 from kgroup.support.errors import UsageError
 from kgroup.support.json_types import Count, Instant, Offset
@@ -91,7 +92,7 @@ class ExportedGroup(msgspec.Struct, frozen=True):
         str | None, "classic, consumer, share or streams, as the broker reports it; null if the log does not show it."
     ]
     state: Annotated[str | None, "The state, as the broker reports it; null if the log does not show it."]
-    source: Annotated[str, "source", "Where the group was read."]
+    source: Annotated[GroupSource, "Where the group was read."]
     offsets_at: Annotated[
         Instant | None,
         "The time of --as-of, or of the newest record that was read; null if the coordinator answered.",
@@ -117,7 +118,7 @@ class ExportedGroup(msgspec.Struct, frozen=True):
         A commit None states that there was none. ``hidden`` are commits that the broker omits, see ``Group``.
         """
         offsets = tuple(ExportedOffset.of((topic, partition), commit) for topic, partition, commit in commits)
-        source = "coordinator" if as_of is None else "log"
+        source = GroupSource.COORDINATOR if as_of is None else GroupSource.LOG
         return cls(group, type_, state, source, as_of, offsets, partition_names(hidden))
 
 

@@ -10,6 +10,7 @@ from typing import Annotated
 import msgspec
 
 from kgroup.groups.lag.evidence import Isolation
+from kgroup.groups.lag.status import LagStatus
 from kgroup.groups.reset_targets import NO_COMMIT, TopicChoice, parse_topics
 from kgroup.groups.stuck_record import StuckRecord
 from kgroup.model.groups import LogRange, Partition, RowError
@@ -142,7 +143,7 @@ class PeekedPartitionDocument(msgspec.Struct, frozen=True):
     log_start: Annotated[Offset, "The log start offset."]
     log_end: Annotated[Offset, "The log end offset."]
     last_stable_offset: Annotated[Offset | None, "The last stable offset; null if not read."]
-    lag_status: Annotated[str | None, "lag status or null", "Burrow's status of the partition."]
+    lag_status: Annotated[str | None, LagStatus, "Burrow's status of the partition."]
     records: Annotated[tuple[RecordDocument, ...], "The records."]
     empty_offsets: Annotated[tuple[LogRange, ...], "Offsets without a record (compacted, aborted, markers)."]
     stopped_reason: Annotated[ReadLimit | None, "Why the read ended early."]

@@ -15,7 +15,14 @@ import msgspec
 from kgroup.model.commit import Commit
 from kgroup.model.topic_partition import PartitionValue, TopicPartition
 from kgroup.support.errors import ExitCode, KgroupError
-from kgroup.support.json_types import Count, Offset
+from kgroup.support.json_types import Count, ExplainedEnum, Offset
+
+
+class GroupSource(ExplainedEnum):
+    """Where a group was read."""
+
+    COORDINATOR = "coordinator", "the coordinator answered"
+    LOG = "log", "it was read from __consumer_offsets"
 
 
 class RowError(msgspec.Struct, frozen=True):

@@ -10,6 +10,24 @@ import msgspec
 from kgroup.support.json_types import Count, ExplainedEnum
 
 
+class ProcessRole(ExplainedEnum):
+    """The role of a process, as in Kafka's process.roles."""
+
+    COMBINED = "broker,controller", "both"
+    BROKER = "broker", "a broker"
+    CONTROLLER = "controller", "a controller"
+
+    @property
+    def serves_clients(self) -> bool:
+        """Whether clients may connect to it."""
+        return self is not ProcessRole.CONTROLLER
+
+    @property
+    def votes(self) -> bool:
+        """Whether it is a voter of the controller quorum."""
+        return self is not ProcessRole.BROKER
+
+
 class ProcessState(ExplainedEnum):
     RUNNING = "running", "it runs and answers"
     STARTING = "starting", "it runs and does not answer yet"
@@ -23,7 +41,7 @@ class BrokerStatus(msgspec.Struct, frozen=True):
     """One process; a controller's port is its own."""
 
     id: Annotated[int, "The node id."]
-    role: Annotated[str, "process role", "Its roles."]
+    role: Annotated[ProcessRole, "Its roles."]
     state: Annotated[ProcessState, "Its state."]
     host: Annotated[str, "Its host."]
     port: Annotated[Count, "The port for clients."]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from enum import Enum
+from enum import Enum, EnumType
 from importlib import import_module
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
@@ -67,10 +67,14 @@ def _add(struct: type[msgspec.Struct], shapes: Shapes) -> None:
 
 def _field(place: str, name: str, hint: Any, shapes: Shapes) -> Field:
     inner, *texts = get_args(hint) if get_origin(hint) is Annotated else (hint,)
-    *named, meaning = (text for text in texts if isinstance(text, str)) if texts else ("",)
+    named: list[Any]
+    *named, meaning = (text for text in texts if isinstance(text, str | EnumType)) if texts else ("",)
     if not meaning:
         raise KgroupError(f"{place} has no meaning: Annotated[TYPE, MEANING]")
-    return Field(name, named[0] if named else _type(inner, shapes), meaning, msgspec.UnsetType in get_args(inner))
+    words = named[0] if named else _type(inner, shapes)
+    if isinstance(words, EnumType):
+        words = _type(words, shapes) + " or null" * (NoneType in get_args(inner))
+    return Field(name, str(words), meaning, msgspec.UnsetType in get_args(inner))
 
 
 def _type(hint: Any, shapes: Shapes, *, within: bool = False) -> str:

@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from kgroup.model.reporter import Reporter
-from kgroup.model.sandbox_status import BrokerStatus, ProcessState, SandboxStatus, overall_state
+from kgroup.model.sandbox_status import BrokerStatus, ProcessRole, ProcessState, SandboxStatus, overall_state
 from kgroup.sandbox import ports
 from kgroup.sandbox.broker import BrokerProcess
 from kgroup.sandbox.distribution import Distribution, fetch_distribution, user_distribution
 from kgroup.sandbox.launch import Launch, PortTakenError, answers, await_ready
-from kgroup.sandbox.layout import CLIENTS, CONTROLLER, CONTROLLER_ID, Layout, Node, Role, read_layout, write_layout
+from kgroup.sandbox.layout import CLIENTS, CONTROLLER, CONTROLLER_ID, Layout, Node, read_layout, write_layout
 from kgroup.sandbox.prepare import prepare
 from kgroup.sandbox.request import SandboxRequest
 from kgroup.settings import paths
@@ -197,13 +197,13 @@ class Sandbox:
         port = node.ports[CLIENTS if node.role.serves_clients else CONTROLLER]
         if pid is None:
             state = ProcessState.DIED if broker.daemon.died else ProcessState.STOPPED
-        elif node.role is Role.CONTROLLER or answers(ports.HOST, port):
+        elif node.role is ProcessRole.CONTROLLER or answers(ports.HOST, port):
             state = ProcessState.RUNNING
         else:
             state = ProcessState.STARTING
         return BrokerStatus(
             id=node.node_id,
-            role=node.role.value,
+            role=node.role,
             state=state,
             host=ports.HOST,
             port=port,

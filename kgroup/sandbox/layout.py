@@ -16,10 +16,10 @@ from typing import Any
 
 import msgspec
 
+from kgroup.model.sandbox_status import ProcessRole
 from kgroup.sandbox.ports import HOST
 from kgroup.support.atomic_file import replace_file
 from kgroup.support.errors import SandboxError
-from kgroup.support.json_types import ExplainedEnum
 
 CLIENTS = "PLAINTEXT"
 """The listener for clients, for brokers among each other, and for our readiness check."""
@@ -50,29 +50,12 @@ OWN_DEFAULTS: Mapping[str, str] = {
 """Settings that differ from Kafka's defaults, in addition to those that a single machine needs."""
 
 
-class Role(ExplainedEnum):
-    """The role of a process, as in Kafka's process.roles."""
-
-    COMBINED = "broker,controller", "both"
-    BROKER = "broker", "a broker"
-    CONTROLLER = "controller", "a controller"
-
-    @property
-    def serves_clients(self) -> bool:
-        return self is not Role.CONTROLLER
-
-    @property
-    def votes(self) -> bool:
-        """Whether it is a voter of the controller quorum."""
-        return self is not Role.BROKER
-
-
 @dataclass(frozen=True, slots=True)
 class Node:
     """One process: its Kafka node id, role, and ports by listener name."""
 
     node_id: int
-    role: Role
+    role: ProcessRole
     ports: Mapping[str, int]
 
 
@@ -100,13 +83,13 @@ class Layout:
         return ",".join(f"{HOST}:{node.ports[listener]}" for node in self.brokers)
 
 
-def roles(brokers: int) -> dict[int, Role]:
+def roles(brokers: int) -> dict[int, ProcessRole]:
     if brokers == 1:
-        return {1: Role.COMBINED}
-    return {CONTROLLER_ID: Role.CONTROLLER} | dict.fromkeys(range(1, brokers + 1), Role.BROKER)
+        return {1: ProcessRole.COMBINED}
+    return {CONTROLLER_ID: ProcessRole.CONTROLLER} | dict.fromkeys(range(1, brokers + 1), ProcessRole.BROKER)
 
 
-def listener_names(role: Role, extra: Mapping[str, str]) -> tuple[str, ...]:
+def listener_names(role: ProcessRole, extra: Mapping[str, str]) -> tuple[str, ...]:
     clients = (CLIENTS, *extra) if role.serves_clients else ()
     return (*clients, CONTROLLER) if role.votes else clients
 

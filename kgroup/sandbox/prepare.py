@@ -10,10 +10,11 @@ import tempfile
 from pathlib import Path
 
 from kgroup.model.reporter import Reporter
+from kgroup.model.sandbox_status import ProcessRole
 from kgroup.sandbox import launch, ports
 from kgroup.sandbox.broker import META, BrokerProcess, format_by_tool, random_id
 from kgroup.sandbox.distribution import BROKER_FLAGS, QUICK_FLAGS, STORAGE_TOOL, Distribution
-from kgroup.sandbox.layout import Layout, Node, Role, listener_names
+from kgroup.sandbox.layout import Layout, Node, listener_names
 from kgroup.support.errors import SandboxError
 from kgroup.support.file_lock import exclusive_lock
 
@@ -46,8 +47,8 @@ def prepare(distribution: Distribution, reporter: Reporter) -> None:
 
 def _trial(directory: Path) -> tuple[BrokerProcess, Layout]:
     """A temporary broker, configured but not formatted."""
-    names = listener_names(Role.COMBINED, {})
-    node = Node(1, Role.COMBINED, dict(zip(names, ports.choose(len(names)), strict=True)))
+    names = listener_names(ProcessRole.COMBINED, {})
+    node = Node(1, ProcessRole.COMBINED, dict(zip(names, ports.choose(len(names)), strict=True)))
     layout = Layout(random_id(), (node,))
     broker = BrokerProcess(node.node_id, directory)
     broker.configure(layout, node)

@@ -1,6 +1,6 @@
 """What the fields of JSON documents are annotated with: ``lag: Annotated[Count | None, "Unread records; ..."]``.
 
-The last text is the field's meaning. Another text names its type: one of these, or a shape or an enumeration.
+The last text is the field's meaning. Another text, or an enumeration, names its type.
 """
 
 from __future__ import annotations

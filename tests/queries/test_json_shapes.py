@@ -34,6 +34,7 @@ class OuterShape(msgspec.Struct):
     rate: Annotated[float | None, "A rate."]
     status: Annotated[LagStatus | None, "A status."]
     source: Annotated[str | None, "source or null", "Of a named enumeration."]
+    code: Annotated[str | None, LagStatus, "The text of a status."]
     inner: Annotated[tuple[InnerShape, ...] | None, "Others."]
     counts: Annotated[Mapping[str, Count | None], "Some counts."]
     value: Annotated[Any, "Anything."] = msgspec.field(name="as_json")
@@ -59,6 +60,7 @@ def test_a_shape_is_read_from_a_struct_and_those_within_it() -> None:
         ("rate", "number or null"),
         ("status", "lag status or null"),
         ("source", "source or null"),
+        ("code", "lag status or null"),
         ("inner", "list of inner shape or null"),
         ("counts", "map of nullable count"),
         ("as_json", "any"),

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.model.sandbox_status import ProcessState, overall_state
+from kgroup.model.sandbox_status import ProcessRole, ProcessState, overall_state
 from kgroup.sandbox.broker import random_id
 from kgroup.sandbox.layout import (
     Layout,
     Node,
-    Role,
     broker_properties,
     listener_names,
     properties_text,
@@ -48,7 +47,12 @@ def test_one_broker_is_its_own_controller() -> None:
 
 def test_three_brokers_have_a_controller_beside_them() -> None:
     three = layout(3)
-    assert [node.role for node in three.nodes] == [Role.CONTROLLER, Role.BROKER, Role.BROKER, Role.BROKER]
+    assert [node.role for node in three.nodes] == [
+        ProcessRole.CONTROLLER,
+        ProcessRole.BROKER,
+        ProcessRole.BROKER,
+        ProcessRole.BROKER,
+    ]
     controller, first = (broker_properties(three, node, DATA) for node in three.nodes[:2])
     assert controller["listeners"] == "CONTROLLER://127.0.0.1:20000"
     assert "advertised.listeners" not in controller

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kgroup.groups.doctor.finding import Answer, Rule, Severity, kgroup_command, tool_command
+from kgroup.groups.doctor.finding import Answer, Rule, RuleScope, Severity, kgroup_command, tool_command
 from kgroup.groups.doctor.snapshot import ClusterSnapshot
 from kgroup.groups.thresholds import FEW_GROUPS, MANY_GROUPS, OVER_FAIR, REPLICAS
 from kgroup.model.topic_partition import PartitionReplicas
@@ -15,14 +15,14 @@ REPLICATION = Rule(
     "__consumer_offsets lacks replicas or leaders: commits fail, or are lost with one broker",
     "Kafka's documentation of offsets.topic.replication.factor and min.insync.replicas",
     (REPLICAS,),
-    scope="cluster",
+    scope=RuleScope.CLUSTER,
 )
 COORDINATORS = Rule(
     "coordinator-load",
     "one broker coordinates far more groups than the others, or too many",
     "Kafka's documentation of offsets.topic.num.partitions: a group's partition decides its coordinator",
     (OVER_FAIR, FEW_GROUPS, MANY_GROUPS),
-    scope="cluster",
+    scope=RuleScope.CLUSTER,
 )
 
 

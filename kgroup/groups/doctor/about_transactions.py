@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kgroup.groups.doctor.finding import Answer, Rule, Severity, duration, kgroup_command, tool_command
+from kgroup.groups.doctor.finding import Answer, Rule, RuleScope, Severity, duration, kgroup_command, tool_command
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot, OpenTransaction
 from kgroup.groups.thresholds import ABORTS, HANGING, LONG_TRANSACTION
 from kgroup.support.units import human_count, plural, some_of
@@ -26,7 +26,7 @@ CLUSTER_TRANSACTION = Rule(
     "a transaction hangs in __consumer_offsets: commits of groups stay pending, compaction stops",
     "KIP-664, KIP-447",
     (HANGING, ABORTS),
-    scope="cluster",
+    scope=RuleScope.CLUSTER,
 )
 _NOT_ASKED = "open transactions were not asked for (DescribeProducers: READ on the topic)"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 
@@ -17,6 +17,13 @@ from kgroup.support.quoting import quote
 from kgroup.support.units import plural, some_of
 
 NO_SUBSCRIPTIONS = "which topics its members subscribe to is not known (a pattern, or a rebalance)"
+
+
+class RuleScope(ExplainedEnum):
+    """What a rule is about."""
+
+    CLUSTER = "cluster", "the cluster"
+    GROUP = "group", "a group"
 
 
 class Severity(ExplainedEnum):
@@ -107,7 +114,7 @@ class Rule(msgspec.Struct, frozen=True):
     meaning: str
     source: str
     thresholds: tuple[Threshold, ...] = ()
-    scope: Literal["group", "cluster"] = "group"
+    scope: RuleScope = RuleScope.GROUP
 
     def finding(
         self,

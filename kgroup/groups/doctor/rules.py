@@ -20,7 +20,7 @@ from kgroup.groups.doctor import (
     about_timeouts,
     about_transactions,
 )
-from kgroup.groups.doctor.finding import Answer, Rule
+from kgroup.groups.doctor.finding import Answer, Rule, RuleScope
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot
 
 OfGroup = Callable[[GroupSnapshot], Answer]
@@ -95,7 +95,7 @@ class RuleExplanation(msgspec.Struct, frozen=True):
     """A rule in full."""
 
     rule: Annotated[str, "The id of the rule."]
-    scope: Annotated[str, "scope", "What it is about."]
+    scope: Annotated[RuleScope, "What it is about."]
     meaning: Annotated[str, "What it finds, in one line."]
     description: Annotated[str, "What it finds, in full."]
     impact: Annotated[str, "Why it matters."]

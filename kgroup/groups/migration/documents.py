@@ -8,9 +8,10 @@ from typing import Annotated
 import msgspec
 
 from kgroup.groups.change_plan import committed
-from kgroup.groups.migration.check import CheckStatus, MigrationCheck, MigrationPath
+from kgroup.groups.migration.check import CheckStatus, MigrationCheck, MigrationPath, ReadinessResult
 from kgroup.groups.migration.config_document import ClientConfigDocument
 from kgroup.groups.migration.migrated import MigrationResult
+from kgroup.model.group_log import RebalanceProtocol
 from kgroup.support.instants import rfc3339
 from kgroup.support.json_types import Count, EpochMs, Instant
 
@@ -30,13 +31,13 @@ class MigratedGroup(msgspec.Struct, frozen=True):
     """A group of a migration."""
 
     group: Annotated[str, "The group."]
-    readiness: Annotated[str, "readiness", "The result of the checks."]
+    readiness: Annotated[ReadinessResult, "The result of the checks."]
     how: Annotated[MigrationPath | None, "How the group migrates; null if it cannot."]
     reason: Annotated[str | None, "text", "The reason, for people."]
     checks: Annotated[tuple[MigrationCheckDocument, ...], "The checks."]
     type: Annotated[str, "The type that the group has."]
     state: Annotated[str, "The state, as the broker reports it."]
-    target: Annotated[str, "rebalance protocol", "The type that the group gets."]
+    target: Annotated[str, RebalanceProtocol, "The type that the group gets."]
     member_count: Annotated[Count | None, "Number of members; null if they cannot be read."]
     topic_count: Annotated[Count, "Number of topics."]
     commit_count: Annotated[Count, "Number of commits."]
@@ -62,7 +63,7 @@ def migrated_group(row: MigrationResult) -> MigratedGroup:
     readiness, group, kept = row.readiness, row.evidence.group, row.kept_until_ms
     return MigratedGroup(
         group=readiness.group,
-        readiness=readiness.result.value,
+        readiness=readiness.result,
         how=None if readiness.how is MigrationPath.NONE else readiness.how,
         reason=readiness.reason,
         checks=tuple(map(check_document, readiness.checks)),

@@ -8,9 +8,10 @@ from typing import Annotated
 import msgspec
 
 from kgroup.groups.simulation.lag_effect import LagEffect
-from kgroup.groups.simulation.model import Balance, RestartStrategy
-from kgroup.groups.simulation.report import SimulationReport, member_changes
+from kgroup.groups.simulation.model import Balance, RestartStrategy, StandstillCause
+from kgroup.groups.simulation.report import DurationSource, SimulationReport, member_changes
 from kgroup.groups.simulation.scenarios import CountRange, SimulatedScenario, Stop
+from kgroup.model.group_log import RebalanceProtocol
 from kgroup.model.groups import Assignment, TopicPartitions
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.json_types import Count, Ms, PerSecond
@@ -25,7 +26,7 @@ class SimulatedChange(msgspec.Struct, frozen=True):
     removed_members: Annotated[tuple[str, ...], "Names of the members that leave."]
     added_partition_count: Annotated[Count, "Partitions that are added."]
     topics: Annotated[tuple[str, ...] | None, "Topics that grow; null for all."]
-    restart: Annotated[str | None, "restart or null", "The kind of restart."]
+    restart: Annotated[str | None, "rolling: one instance after the other; null without a restart."]
     static: Annotated[bool, "Whether members are static after the restart."]
     assignor: Annotated[str | None, "The assignor that was asked for."]
 
@@ -34,13 +35,13 @@ class SimulatedDurations(msgspec.Struct, frozen=True):
     """The durations that a simulation assumes."""
 
     restart_ms: Annotated[Ms, "How long an instance is away."]
-    restart_from: Annotated[str, "duration source", "Where restart_ms is from."]
+    restart_from: Annotated[DurationSource, "Where restart_ms is from."]
     session_timeout_ms: Annotated[Ms, "The session timeout."]
-    session_timeout_from: Annotated[str, "duration source", "Where session_timeout_ms is from."]
+    session_timeout_from: Annotated[DurationSource, "Where session_timeout_ms is from."]
     rebalance_ms: Annotated[Ms, "The duration of a classic rebalance."]
-    rebalance_from: Annotated[str, "duration source", "Where rebalance_ms is from."]
+    rebalance_from: Annotated[DurationSource, "Where rebalance_ms is from."]
     handover_ms: Annotated[Ms, "The duration of a handover in a consumer group."]
-    handover_from: Annotated[str, "duration source", "Where handover_ms is from."]
+    handover_from: Annotated[DurationSource, "Where handover_ms is from."]
     measured_rebalance_count: Annotated[
         Count | None, "Rebalances whose median is used; null if it is not from the log."
     ]
@@ -78,7 +79,7 @@ class NumberRange(msgspec.Struct, frozen=True):
 class StandstillDocument(msgspec.Struct, frozen=True):
     """Standstills of one cause and length."""
 
-    cause: Annotated[str, "standstill cause", "Why the partitions are not read."]
+    cause: Annotated[StandstillCause, "Why the partitions are not read."]
     duration_ms: Annotated[Ms, "How long."]
     standstill_count: Annotated[CountRange, "How often."]
     partition_count: Annotated[CountRange, "Partitions at a time."]
@@ -99,7 +100,7 @@ class ScenarioDocument(msgspec.Struct, frozen=True):
     """A scenario with its result."""
 
     scenario: Annotated[str, "The title."]
-    protocol: Annotated[str, "rebalance protocol", "The rebalance protocol."]
+    protocol: Annotated[str, RebalanceProtocol, "The rebalance protocol."]
     assignor: Annotated[str, "The assignor."]
     as_it_is: Annotated[bool, "Whether it is the group as it is."]
     static: Annotated[bool, "Whether members are static."]

@@ -8,7 +8,7 @@ from statistics import median
 import msgspec
 
 from kgroup.groups.simulation.model import SimulationTiming
-from kgroup.groups.simulation.report import DurationSources
+from kgroup.groups.simulation.report import DurationSource, DurationSources
 from kgroup.groups.timeline.steps import HistoryStep, StepKind
 
 _FEWEST = 3
@@ -45,7 +45,9 @@ def choose_durations(protocol: str, options: KnownDurations, known: KnownDuratio
     """
     usual = SimulationTiming()
     took_s = options.rebalance_s if options.rebalance_s is not None else known.rebalance_s
-    source = "option" if options.rebalance_s is not None else "log" if known.rebalance_s is not None else "default"
+    option, default = DurationSource.OPTION, DurationSource.DEFAULT
+    measured = DurationSource.LOG if known.rebalance_s is not None else default
+    source = option if options.rebalance_s is not None else measured
     classic = protocol == "classic"
     session_s = options.session_s if options.session_s is not None else known.session_s
     return ChosenDurations(
@@ -56,11 +58,11 @@ def choose_durations(protocol: str, options: KnownDurations, known: KnownDuratio
             handover_s=took_s if took_s is not None and not classic else usual.handover_s,
         ),
         DurationSources(
-            restart="default" if options.restart_s is None else "option",
-            session="option" if options.session_s is not None else "default" if session_s is None else "group",
-            rebalance=source if classic else "default",
-            handover="default" if classic else source,
-            rebalances_seen=known.rebalances_seen if source == "log" else None,
+            restart=default if options.restart_s is None else option,
+            session=option if options.session_s is not None else default if session_s is None else DurationSource.GROUP,
+            rebalance=source if classic else default,
+            handover=default if classic else source,
+            rebalances_seen=known.rebalances_seen if source is DurationSource.LOG else None,
         ),
     )
 

@@ -12,7 +12,7 @@ import msgspec
 from kgroup.groups.assignors import CLIENT_SIDE, SERVER_SIDE, Assignor
 from kgroup.groups.assignors.model import Assigned, AssignorTopic, Subscriber
 from kgroup.support.errors import UsageError
-from kgroup.support.json_types import Count
+from kgroup.support.json_types import Count, ExplainedEnum
 
 SERVER_DEFAULT = "uniform"
 """The assignor of a consumer group whose members ask for none (first of group.consumer.assignors by default)."""
@@ -112,23 +112,29 @@ class SimulationTiming(msgspec.Struct, frozen=True):
     handover_s: float = 5
 
 
-class Standstill(msgspec.Struct, frozen=True):
-    """Partitions of these members that no member reads for some seconds.
+class StandstillCause(ExplainedEnum):
+    """Why partitions are not read."""
 
-    ``cause``: ``rebalance`` (classic), ``handover`` (consumer protocol), ``away`` (their static member is gone and
-    expected back), ``dead`` (their member was killed and its session still runs), ``empty`` (no other member exists).
-    """
+    REBALANCE = "rebalance", "a classic rebalance"
+    HANDOVER = "handover", "a handover in a consumer group"
+    AWAY = "away", "a static member is away"
+    DEAD = "dead", "a killed member whose session has not ended"
+    EMPTY = "empty", "the group has no members"
+
+
+class Standstill(msgspec.Struct, frozen=True):
+    """Partitions of these members that no member reads for some seconds."""
 
     members: tuple[str, ...]
     partitions: int
     seconds: float
-    cause: str
+    cause: StandstillCause
 
 
 class Stops(msgspec.Struct, frozen=True):
     """Standstills of one cause and length: how many times, and the fewest and most partitions of one of them."""
 
-    cause: str
+    cause: StandstillCause
     seconds: float
     times: int
     fewest: int
@@ -215,7 +221,7 @@ class Simulation(msgspec.Struct, frozen=True):
     @property
     def stops(self) -> tuple[Stops, ...]:
         """The standstills by cause and length, like ``48 for 8 s, 24 times``, in order of their first occurrence."""
-        alike: dict[tuple[str, float], list[int]] = {}
+        alike: dict[tuple[StandstillCause, float], list[int]] = {}
         for standstill in self.standstills:
             alike.setdefault((standstill.cause, standstill.seconds), []).append(standstill.partitions)
         return tuple(

@@ -10,18 +10,28 @@ from kgroup.groups.simulation.model import GroupChange, SimulationTiming
 from kgroup.groups.simulation.scenarios import SimulatedScenario, select_scenario
 from kgroup.model.groups import Group
 from kgroup.model.topic_partition import TopicPartition
+from kgroup.support.json_types import ExplainedEnum
+
+
+class DurationSource(ExplainedEnum):
+    """Where a duration is from."""
+
+    OPTION = "option", "an option"
+    DEFAULT = "default", "the default"
+    LOG = "log", "measured in __consumer_offsets"
+    GROUP = "group", "a setting of the group"
 
 
 class DurationSources(msgspec.Struct, frozen=True):
-    """The source of each duration: ``option``, ``default``, ``log``, ``group`` (its session timeout).
+    """The source of each duration.
 
     ``rebalances_seen`` is the number of rebalances whose median is used, None if it is not from the log.
     """
 
-    restart: str
-    session: str
-    rebalance: str
-    handover: str
+    restart: DurationSource
+    session: DurationSource
+    rebalance: DurationSource
+    handover: DurationSource
     rebalances_seen: int | None
 
 

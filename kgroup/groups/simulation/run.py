@@ -26,6 +26,7 @@ from kgroup.groups.simulation.model import (
     SimulationStep,
     SimulationTiming,
     Standstill,
+    StandstillCause,
 )
 from kgroup.groups.simulation.rebalancing import moves_for_balance, rebalance
 from kgroup.model.topic_partition import TopicPartition
@@ -125,7 +126,7 @@ class SimulationRun:
         if self.group.style is not RebalanceStyle.CONSUMER:
             self._rebalance("kill", dead, (*staying, *new), self.group.topics, lasting_s=session_s)
             return
-        self._add_standstill("kill", dead, session_s, "dead")
+        self._add_standstill("kill", dead, session_s, StandstillCause.DEAD)
         self._rebalance("join", new, (*self.group.members, *new), self.group.topics, dead=ids)
         staying = tuple(member for member in self.group.members if member.member_id not in ids)
         self._rebalance("expire", dead, staying, self.group.topics, dead=ids)
@@ -166,12 +167,14 @@ class SimulationRun:
             self._rebalance(event, leaving, staying, self.group.topics)
             return
         self.group = replace(self.group, members=())
-        self._add_standstill(event, leaving, empty_s, "empty")
+        self._add_standstill(event, leaving, empty_s, StandstillCause.EMPTY)
 
     def _join(self, new: Sequence[Subscriber]) -> None:
         self._rebalance("join", new, (*self.group.members, *new), self.group.topics)
 
-    def _add_standstill(self, event: str, members: Sequence[Subscriber], seconds: float, cause: str = "away") -> None:
+    def _add_standstill(
+        self, event: str, members: Sequence[Subscriber], seconds: float, cause: StandstillCause = StandstillCause.AWAY
+    ) -> None:
         names = self._names(members)
         partitions = sum(len(member.owned) for member in members)
         standstills = (Standstill(names, partitions, seconds, cause),) if seconds > 0 and partitions else ()
@@ -220,7 +223,11 @@ class SimulationRun:
         consumer = self.group.style is RebalanceStyle.CONSUMER
         seconds = self.timing.handover_s if consumer else self.timing.rebalance_s
         seconds = max(seconds, lasting_s or 0)
-        return (Standstill(members, len(stopped), seconds, "handover" if consumer else "rebalance"),)
+        return (
+            Standstill(
+                members, len(stopped), seconds, StandstillCause.HANDOVER if consumer else StandstillCause.REBALANCE
+            ),
+        )
 
     def _names(self, members: Sequence[Subscriber]) -> tuple[str, ...]:
         return tuple(self.names[member.member_id] for member in members)

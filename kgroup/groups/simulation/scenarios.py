@@ -18,6 +18,7 @@ from kgroup.groups.simulation.model import (
     Simulation,
     SimulationStep,
     SimulationTiming,
+    StandstillCause,
     known_assignors,
 )
 from kgroup.groups.simulation.run import running_with, simulate
@@ -65,7 +66,7 @@ class CountRange(msgspec.Struct, frozen=True):
 class Stop(msgspec.Struct, frozen=True):
     """Standstills of one cause and length over all runs: how many times, and of how many partitions."""
 
-    cause: str
+    cause: StandstillCause
     seconds: float
     times: CountRange
     partitions: CountRange

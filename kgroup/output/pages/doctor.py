@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 
 from kgroup.groups.doctor.diagnose import finding_summary, unchecked_summary, worst_first
-from kgroup.groups.doctor.finding import Diagnosis, Finding, Severity
+from kgroup.groups.doctor.finding import Diagnosis, Finding, RuleScope, Severity
 from kgroup.groups.doctor.rules import BY_ID, RULES, RuleExplanation
 from kgroup.model.blocks import (
     BlankLine,
@@ -64,7 +64,7 @@ class DiagnosisDocument(msgspec.Struct, frozen=True):
     """What is wrong with a group or the cluster."""
 
     group: Annotated[str | None, "The group; null for the cluster."]
-    scope: Annotated[str, "scope", "What was checked."]
+    scope: Annotated[RuleScope, "What was checked."]
     worst_severity: Annotated[Severity | None, "The worst severity; null without a finding."]
     finding_counts: Annotated[Mapping[str, Count], "Number of findings for each severity."]
     findings: Annotated[tuple[Finding, ...], "Findings, the worst first."]
@@ -75,7 +75,7 @@ class DiagnosisDocument(msgspec.Struct, frozen=True):
 def diagnosis_document(diagnosis: Diagnosis) -> DiagnosisDocument:
     return DiagnosisDocument(
         group=diagnosis.group,
-        scope="cluster" if diagnosis.group is None else "group",
+        scope=RuleScope.CLUSTER if diagnosis.group is None else RuleScope.GROUP,
         worst_severity=diagnosis.worst,
         finding_counts={severity.value: diagnosis.count(severity) for severity in Severity},
         findings=diagnosis.findings,

@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 
 from kgroup.model.blocks import Column, Records, Screen, Table, Text, Title
-from kgroup.model.groups import Coordinator, ListedGroup, RowError
+from kgroup.model.groups import Coordinator, GroupSource, ListedGroup, RowError
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages.describe_records import coordinator_text
 from kgroup.support.cluster_ref import ClusterRef
@@ -42,7 +42,7 @@ class ListRow(msgspec.Struct, frozen=True):
     coordinator: Annotated[Coordinator | None, "The broker that coordinates the group."]
     member_count: Annotated[Count | None, "Number of members; null if it was not read."]
     last_activity_at: Annotated[Instant | None, "The newest record of the group in __consumer_offsets."]
-    source: Annotated[str, "source", "Where the group was read."]
+    source: Annotated[GroupSource, "Where the group was read."]
     newest_record_at: Annotated[
         Instant | None, "The time of the newest record of the group; null if the coordinator answered."
     ]
@@ -67,7 +67,7 @@ def list_outcome(
         active = rfc3339(active_ms.get(group.name))
         return ListRow(
             group.name, group.type, group.state, group.protocol_type, group.coordinator, group.members,
-            active, "log" if from_log else "coordinator", active if from_log else None,
+            active, GroupSource.LOG if from_log else GroupSource.COORDINATOR, active if from_log else None,
         )  # fmt: skip
 
     return Outcome(

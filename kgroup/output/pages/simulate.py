@@ -9,7 +9,7 @@ from kgroup.groups.lag.rates import rate_words, span_words
 from kgroup.groups.simulation.documents import simulation_document
 from kgroup.groups.simulation.lag_effect import LagEffect
 from kgroup.groups.simulation.member_ids import numbers_apart
-from kgroup.groups.simulation.model import Balance, RebalanceStyle, RestartStrategy
+from kgroup.groups.simulation.model import Balance, RebalanceStyle, RestartStrategy, StandstillCause
 from kgroup.groups.simulation.report import MemberChange, SimulationReport, member_changes
 from kgroup.groups.simulation.scenarios import RUNS, SimulatedScenario, Stop
 from kgroup.model.blocks import (
@@ -174,7 +174,7 @@ def _stop_text(stop: Stop, total: int) -> str:
     count = f"all {total}" if partitions.least == partitions.most == total and total > 1 else partitions.text
     noun = "partition" if partitions.most == 1 else "partitions"
     repeats = "" if times.least == times.most == 1 else f", {times.text} times"
-    at_most = "up to " if stop.cause == "handover" else ""
+    at_most = "up to " if stop.cause is StandstillCause.HANDOVER else ""
     return f"{count} {noun} for {at_most}{format_duration(stop.seconds)}{repeats}"
 
 

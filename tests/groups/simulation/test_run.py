@@ -20,6 +20,7 @@ from kgroup.groups.simulation.model import (
     Simulation,
     SimulationTiming,
     Standstill,
+    StandstillCause,
     Stops,
 )
 from kgroup.groups.simulation.rebalancing import rebalance
@@ -100,20 +101,20 @@ def test_static_members_back_in_time_keep_everything(assignor: str) -> None:
     simulation = simulate(before, GroupChange(restart=RestartStrategy.AS_THEY_ARE), TIMING)
     assert simulation.after == simulation.before
     assert (simulation.moved, simulation.taken, simulation.needless) == (0, 0, 0)
-    assert simulation.stops == (Stops("away", 25, 4, 3, 3),)
+    assert simulation.stops == (Stops(StandstillCause.AWAY, 25, 4, 3, 3),)
     assert simulation.partition_seconds == 4 * 3 * 25
 
 
 def test_an_eager_group_stops_as_a_whole() -> None:
     simulation = simulate(group("range"), GroupChange(restart=RestartStrategy.AS_THEY_ARE), TIMING)
-    assert simulation.stops == (Stops("rebalance", 8, 8, 12, 12),)
+    assert simulation.stops == (Stops(StandstillCause.REBALANCE, 8, 8, 12, 12),)
     assert len(simulation.standstills[0].members) == 4
     assert simulation.needless > 0
 
 
 def test_under_sticky_everybody_stops_as_well() -> None:
     simulation = simulate(group("sticky"), GroupChange(add=1), TIMING)
-    assert simulation.stops == (Stops("rebalance", 8, 1, 12, 12),)
+    assert simulation.stops == (Stops(StandstillCause.REBALANCE, 8, 1, 12, 12),)
     assert (simulation.moved, simulation.taken, simulation.needless) == (2, 2, 0)
 
 
@@ -128,8 +129,8 @@ def test_a_cooperative_group_stops_where_something_moves() -> None:
 
 def test_a_consumer_group_hands_over_what_moves() -> None:
     before = group("uniform")
-    assert simulate(before, GroupChange(add=1), TIMING).stops == (Stops("handover", 5, 1, 2, 2),)
-    assert simulate(before, GroupChange(remove=1), TIMING).stops == (Stops("handover", 5, 1, 3, 3),)
+    assert simulate(before, GroupChange(add=1), TIMING).stops == (Stops(StandstillCause.HANDOVER, 5, 1, 2, 2),)
+    assert simulate(before, GroupChange(remove=1), TIMING).stops == (Stops(StandstillCause.HANDOVER, 5, 1, 3, 3),)
     shifted = simulate(group("range-server"), GroupChange(remove=1), TIMING)
     assert shifted.taken > 0
     assert shifted.needless == shifted.taken
@@ -179,7 +180,10 @@ def test_static_members_that_are_removed_are_missed_first() -> None:
     assert [step.what for step in simulation.steps] == ["away", "expire"]
     gone = simulation.before.keys() - simulation.after.keys()
     assert gone == {group("range", 11, static=True).members[10].member_id}  # app-10, though app-9 sorts behind it
-    assert simulation.stops == (Stops("away", 60, 1, 2, 2), Stops("rebalance", 8, 1, 22, 22))
+    assert simulation.stops == (
+        Stops(StandstillCause.AWAY, 60, 1, 2, 2),
+        Stops(StandstillCause.REBALANCE, 8, 1, 22, 22),
+    )
 
 
 def test_who_leaves_can_be_named() -> None:
@@ -208,7 +212,7 @@ def test_the_only_member_leaves_its_partitions_to_nobody(assignor: str) -> None:
     simulation = simulate(only, GroupChange(restart=RestartStrategy.AS_THEY_ARE), TIMING)
     assert simulation.rebalances == 1
     assert simulation.after == simulation.before
-    assert simulation.standstills == (Standstill((only.members[0].member_id,), 12, 25, "empty"),)
+    assert simulation.standstills == (Standstill((only.members[0].member_id,), 12, 25, StandstillCause.EMPTY),)
     gone = simulate(only, GroupChange(remove=5), TIMING)
     assert (gone.after, gone.rebalances) == ({}, 0)
 

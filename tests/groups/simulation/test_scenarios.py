@@ -15,7 +15,13 @@ from kgroup.groups.assignors.java_order import members_as_coordinated, members_i
 from kgroup.groups.assignors.model import AssignorTopic, Subscriber
 from kgroup.groups.described_file import parse_described
 from kgroup.groups.simulation.durations import KnownDurations, MeasuredRebalances, choose_durations, measured_rebalances
-from kgroup.groups.simulation.model import GroupChange, RestartStrategy, SimulatedGroup, SimulationTiming
+from kgroup.groups.simulation.model import (
+    GroupChange,
+    RestartStrategy,
+    SimulatedGroup,
+    SimulationTiming,
+    StandstillCause,
+)
 from kgroup.groups.simulation.rebalancing import rebalance
 from kgroup.groups.simulation.run import running_with
 from kgroup.groups.simulation.scenarios import (
@@ -97,7 +103,7 @@ def test_runs_differ_in_ids() -> None:
     moved = played.span(lambda run: run.moved)
     assert moved.least < moved.most
     assert moved.text == f"{moved.least}-{moved.most}"
-    assert played.stops == (Stop("rebalance", 8, CountRange(1, 1), CountRange(12, 12)),)
+    assert played.stops == (Stop(StandstillCause.REBALANCE, 8, CountRange(1, 1), CountRange(12, 12)),)
 
 
 def test_nothing_made_up_is_one_run_and_much_work_are_few() -> None:
