@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from kgroup.changes.execute import COMMITS
 from kgroup.cluster.topics import Layouts
 from kgroup.cluster.writes import ChangingCluster
@@ -18,15 +16,10 @@ from kgroup.queries.snapshots import refuse_foreign
 from kgroup.support.errors import KgroupError, NotFound
 
 
-class AsOfPlan(msgspec.Struct, frozen=True):
-    """The plan, and the current topics."""
-
-    plan: ChangePlan
-    layouts: Layouts
-
-
-def plan_as_of(reporter: Reporter, cluster: ChangingCluster, group: str, at_ms: int, bounds: LogBounds) -> AsOfPlan:
-    """The partitions whose commits differ from those at ``at_ms`` (ms since 1970).
+def plan_as_of(
+    reporter: Reporter, cluster: ChangingCluster, group: str, at_ms: int, bounds: LogBounds
+) -> tuple[ChangePlan, Layouts]:
+    """(the partitions whose commits differ from those at ``at_ms``, in ms since 1970; the layouts of their topics).
 
     A group that was deleted since is created again. Raises NotFound if the log has nothing of the group up to then.
     Raises Refused if the group is or was of type share or streams, and KgroupError if the log or the current group
@@ -36,28 +29,28 @@ def plan_as_of(reporter: Reporter, cluster: ChangingCluster, group: str, at_ms: 
     errors = [error for error in logged.errors if error.code != COMMIT_UNKNOWN]  # these become rows of the plan
     snapshot = cluster.describe([group], COMMITS)
     if not snapshot.groups:  # it was deleted, or is a group of another type now
-        refuse_foreign([found for found in cluster.list_groups().groups if found.name == group])
+        refuse_foreign([listed for listed in cluster.list_groups().groups if listed.name == group])
     chosen = without_unread_groups(
         snapshot.groups, [e for e in snapshot.errors if e.code != NotFound.code or e.topic is not None]
     )
     if group not in logged.states or any(error.topic is None for error in chosen.errors):
-        return AsOfPlan(ChangePlan(chosen.groups, (), errors=(*errors, *chosen.errors)), {})
+        return ChangePlan(chosen.groups, (), errors=(*errors, *chosen.errors)), {}
     state = logged.states[group]
     warn_open_transactions(reporter, [state], at_ms)
-    now = {tp: commit for found in chosen.groups for tp, commit in committed(found).items()}
+    now = {tp: commit for each in chosen.groups for tp, commit in committed(each).items()}
     unread = {TopicPartition(topic, number): error for (_, topic, number), error in chosen.unread.items()}
     partitions = partitions_of(state, now, unread)
     layouts = cluster.layouts({topic for topic, _ in partitions})
-    topics = {name: found if isinstance(found, KgroupError) else found.id for name, found in layouts.items()}
+    topics = {name: layout if isinstance(layout, KgroupError) else layout.id for name, layout in layouts.items()}
     known = [tp for tp in partitions if not isinstance(topics[tp.topic], KgroupError)]
     positions = cluster.positions(layouts, known)
-    logs = {tp: found.range for tp, found in positions.items() if not isinstance(found, KgroupError)}
+    logs = {tp: position.range for tp, position in positions.items() if not isinstance(position, KgroupError)}
     rows = as_of_rows(state, now, unread, logs, topics)
-    there = {found.name for found in chosen.groups}
+    there = {each.name for each in chosen.groups}
     plan = ChangePlan(
         chosen.groups,
         tuple(rows),
         created=frozenset(row.group for row in rows if not row.error) - there,
         errors=tuple(errors),
     )
-    return AsOfPlan(plan, layouts)
+    return plan, layouts

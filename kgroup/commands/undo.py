@@ -250,9 +250,9 @@ def _as_of(run: Invocation, how: Change, group: str | None, when: AsOf, bounds: 
         then = (rfc3339(at_ms) or when.as_of).replace(".000Z", "Z")
 
         def planned() -> PlannedChange[None]:
-            as_of_plan = plan_as_of(run.reporter, cluster, group, at_ms, bounds)
-            context = ChangeContext("undo", f"{group} as of {then}", as_of_plan.layouts, undone_from_ms=at_ms)
-            return PlannedChange(as_of_plan.plan, context, None)
+            plan, layouts = plan_as_of(run.reporter, cluster, group, at_ms, bounds)
+            context = ChangeContext("undo", f"{group} as of {then}", layouts, undone_from_ms=at_ms)
+            return PlannedChange(plan, context, None)
 
         change, result = make_change(run, cluster, how, planned(), planned)
         # The instant, and not what was typed: "5m" is another one when the plan is executed.
