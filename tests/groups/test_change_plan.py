@@ -8,7 +8,6 @@ from msgspec.structs import replace
 from kgroup.groups.change_plan import (
     ChangePlan,
     ChangeRow,
-    committed,
     unusual_shift,
 )
 from kgroup.groups.change_result import OffsetChange
@@ -49,11 +48,6 @@ def test_records_skipped_and_read_again(
 ) -> None:
     found = row(old, new)
     assert (found.skipped, found.repeated) == (skipped, repeated)
-
-
-def test_an_empty_log_has_nothing_to_skip() -> None:
-    found = row(5, 100, (100, 100))
-    assert (found.skipped, found.repeated) == (0, 0)
 
 
 @pytest.mark.parametrize(("old", "gone"), [(5, 95), (99, 1), (100, 0), (110, 0)])
@@ -171,14 +165,6 @@ def test_a_plan_and_its_parts() -> None:
     assert plan.skipped_ranges == [OffsetRange("orders", 7, 105, 115)], "merged: both groups skip 108 and 109"
     assert [*plan.without(()).rows] == [one for one in given if not one.error]
     assert [*plan.without({"svc"}).rows] == [given[3]]
-
-
-def test_commits_of_a_group() -> None:
-    commits = {TopicPartition("orders", 0): Commit(5, 2, "m"), TopicPartition("audit", 3): Commit(7, None, "")}
-    partitions = [Partition(tp, commit, None, None, None) for tp, commit in commits.items()]
-    partitions.append(Partition(TopicPartition("other", 1), None, None, None, "unreadable"))
-    found = Group("svc", "classic", "Empty", "", None, None, None, None, None, None, (), tuple(partitions))
-    assert committed(found) == commits
 
 
 def test_an_unusual_reset_of_several_groups_names_the_stalled_partition() -> None:

@@ -70,11 +70,6 @@ def test_files_of_other_tools(file: str, expected: dict[tuple[str | None, str, i
     assert offsets(text.rstrip("\n")) == expected
 
 
-def test_lines_are_those_of_the_file() -> None:
-    found = parse_offsets('\n"a\nb",t,0,1\r\n\r\ng,t,0,2\n', "f")
-    assert found == (row("t", 0, 1, "a\nb", 2), row("t", 0, 2, "g", 5))
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

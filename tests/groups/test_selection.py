@@ -93,11 +93,6 @@ def test_choosing(selection: Selection, expected: list[str]) -> None:
     assert chosen(selection) == expected
 
 
-def test_no_groups_at_all_is_no_error_without_a_name() -> None:
-    assert select_groups(Selection(), (), "prod").groups == ()
-    assert select_groups(Selection(all_groups=True, in_state=["Empty"]), (), "prod").groups == ()
-
-
 @pytest.mark.parametrize(
     ("selection", "says", "more"),
     [
@@ -124,10 +119,6 @@ def test_one_missing_name_among_others_is_an_error_and_does_not_hide_them() -> N
     assert [group.name for group in found.groups] == ["orders-svc"]
     assert found.missing is not None
     assert "nope" in found.missing.message
-
-
-def test_nothing_is_missing_where_all_names_are_there() -> None:
-    assert select_groups(Selection(names=["orders-svc"], in_state=["Empty"]), GROUPS, "prod").missing is None
 
 
 @pytest.mark.parametrize(

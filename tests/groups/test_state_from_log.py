@@ -327,10 +327,6 @@ def test_commits_as_of_a_moment(events: list[Event], reach: ScannedRange, expect
         assert (stood.commit.offset if stood.commit else None) == expected
 
 
-def test_a_group_that_did_not_exist_yet() -> None:
-    assert state_at("svc", [commit(30, 6), generation(31, 1, "a")], WHOLE, at_ms=20) is None
-
-
 def test_a_state_of_which_only_later_records_are_left_is_unknown() -> None:
     found = state_at("svc", [commit(10, 5), generation(31, 1, "a")], COMPACTED, at_ms=20)
 

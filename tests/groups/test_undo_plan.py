@@ -56,13 +56,6 @@ def test_what_a_trace_shows(confirmed: bool, now: Commit | None, expected: tuple
     assert tuple(word for word in ("is_back", "doubtful", "moved") if getattr(found, word)) == expected
 
 
-@pytest.mark.parametrize("now", [ELSEWHERE, None])
-def test_nobody_knows_whether_it_was_changed(now: Commit | None) -> None:
-    """It was perhaps never done, and stands elsewhere: not called moved, and nothing to take back of it by itself."""
-    assert trace(now, confirmed=False).doubtful
-    assert not trace(now).doubtful
-
-
 @pytest.mark.parametrize("confirmed", [True, False])
 @pytest.mark.parametrize("now", [None, AFTER])
 def test_what_cannot_be_read_now(confirmed: bool, now: Commit | None) -> None:
@@ -91,11 +84,6 @@ def test_a_row_puts_back_what_stood_before(
     assert (row.group, row.tp, row.old, row.new, row.error) == ("svc", ("orders", 0), old, new, None)
 
 
-def test_what_stands_as_before_has_no_row() -> None:
-    rows = undo_rows([trace(BEFORE), trace(AFTER, partition=1)], LOGS, {"orders": None})
-    assert [row.partition for row in rows] == [1]
-
-
 def test_a_topic_that_is_not_what_it_was() -> None:
     """Its rows are errors; those of other topics are not."""
     other = UndoRow("svc", "clicks", 0, BEFORE, AFTER, AFTER)
@@ -119,12 +107,6 @@ def test_moved_since_names_before_after_and_now() -> None:
     (line,) = (line for line in refusal.error.details if "orders:1" in line)
     assert [word in line for word in ("5", "12", "9")] == [True] * 3
     assert not any("orders:0" in line for line in refusal.error.details)
-
-
-def test_moved_since_of_each_group() -> None:
-    other = UndoRow("other", "orders", 0, BEFORE, AFTER, None)
-    assert {refusal.group for refusal in moved_since([trace(ELSEWHERE), other])} == {"svc", "other"}
-    assert list(moved_since([trace(AFTER), trace(BEFORE, partition=1)])) == []
 
 
 @pytest.mark.parametrize(
