@@ -6,7 +6,8 @@ from kgroup.model.commit import Commit
 from kgroup.model.groups import Coordinator, GroupTotals, LogRange, Partition, TopicPartitions
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.output.pages.describe_document import DescribedPartition, MemberDocument, described_document
-from tests.model.test_groups import group, member, partition
+from tests.helpers.cases.described import partition
+from tests.model.test_groups import group, member
 
 
 def test_a_group() -> None:
