@@ -74,7 +74,7 @@ def _field(place: str, name: str, hint: Any, shapes: Shapes) -> Field:
     words = named[0] if named else _type(inner, shapes)
     if isinstance(words, EnumType):
         words = _type(words, shapes) + " or null" * (NoneType in get_args(inner))
-    return Field(name, str(words), meaning, msgspec.UnsetType in get_args(inner))
+    return Field(name, str(words), str(meaning), msgspec.UnsetType in get_args(inner))
 
 
 def _type(hint: Any, shapes: Shapes, *, within: bool = False) -> str:
