@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import msgspec
 
@@ -37,17 +39,17 @@ class SharedTime(msgspec.Struct):
     limit_s: float
     groups: int
     left_s: float = -1.0
-    share: float = 0.0
 
     def __post_init__(self) -> None:
         self.left_s = self.limit_s
 
-    def share_s(self, groups: int) -> float:
-        """How long the next part, of so many groups, may take."""
-        self.share = self.left_s * groups / self.groups if self.groups > groups else self.left_s
+    @contextmanager
+    def part(self, groups: int) -> Iterator[float]:
+        """How long the block for the next part, of so many groups, may take; what it takes more is no later part's."""
+        share_s = self.left_s * groups / self.groups if self.groups > groups else self.left_s
         self.groups -= groups
-        return self.share
-
-    def spend(self, seconds: float) -> None:
-        """The part has taken so long; what goes beyond its share is not taken from later parts."""
-        self.left_s = max(0.0, self.left_s - min(seconds, self.share))
+        began_s = time.monotonic()
+        try:
+            yield share_s
+        finally:
+            self.left_s = max(0.0, self.left_s - min(time.monotonic() - began_s, share_s))

@@ -6,7 +6,6 @@ the same time. If one part cannot be read, only that part is missing.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -147,11 +146,9 @@ async def _part_of_logs(
     depths: Mapping[str, ReadDepth],
     time_left: SharedTime,
 ) -> GroupLogs:
-    began_s = time.monotonic()
-    budget = Deadline.after(min(time_left.share_s(len(depths)), client.deadline.left_s))
-    logs = await read_group_logs(client, layout, depths, budget, ByteBudget(), named=False, limit_s=time_left.limit_s)
-    time_left.spend(time.monotonic() - began_s)
-    return logs
+    with time_left.part(len(depths)) as share_s:
+        budget, limit_s = Deadline.after(min(share_s, client.deadline.left_s)), time_left.limit_s
+        return await read_group_logs(client, layout, depths, budget, ByteBudget(), named=False, limit_s=limit_s)
 
 
 async def _of_topics(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 
 import msgspec
@@ -79,8 +77,7 @@ class GroupsReader:
         self, selected: SelectedGroups, layouts: Layouts, part: int, known_pasts: Mapping[str, GroupPast]
     ) -> tuple[MigrationEvidence, ...]:
         """The evidence of a part of so many groups; some may have been left out."""
-        with _spent(self._past_time):
-            share_s = self._past_time.share_s(part)
+        with self._past_time.part(part) as share_s:
             self._groups_with_past += len(selected.groups)
             report = self._unknown_pasts.append
             return read_migration_evidence(
@@ -105,9 +102,9 @@ class GroupsReader:
         since_ms = {group.name: moment_ms for group in groups}
         if self.depth.budget_s <= 0:
             return GroupLogs({}, dict.fromkeys(since_ms, f"{OFFSETS_TOPIC} was not read (--scan-time 0s)"))
-        share_s, limit_s = self._log_time.share_s(part), self._log_time.limit_s
+        limit_s = self._log_time.limit_s
         try:
-            with _spent(self._log_time):
+            with self._log_time.part(part) as share_s:
                 return self.cluster.group_logs(since_ms, share_s, to_last_state=True, limit_s=limit_s, pasts=groups)
         except KgroupError as error:
             return GroupLogs({}, dict.fromkeys(since_ms, f"{OFFSETS_TOPIC} could not be read: {error.message}"))
@@ -121,16 +118,6 @@ class GroupsReader:
         if self._cut_short:
             of = "" if self._read == 1 else f" of {len(self._cut_short)} of {plural(self._read, 'group')}"
             reporter.note(f"the past{of} was not read back to --since: {self._cut_short[0]}")
-
-
-@contextmanager
-def _spent(shared: SharedTime) -> Iterator[None]:
-    """A block whose duration counts against the shared time."""
-    began_s = time.monotonic()
-    try:
-        yield
-    finally:
-        shared.spend(time.monotonic() - began_s)
 
 
 def group_snapshots(reader: GroupsReader, snapshot: Snapshot, part: int) -> tuple[GroupSnapshot, ...]:

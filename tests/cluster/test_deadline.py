@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -98,13 +99,13 @@ def test_a_signal_that_another_thread_was_given_ends_a_question(cluster: Cluster
     assert time.monotonic() - began < AMPLE_S / 2
 
 
-def test_parts_share_a_time_and_get_what_earlier_ones_left() -> None:
-    time = SharedTime(5.0, groups=100)
+def test_parts_share_a_time_and_get_what_earlier_ones_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock_s = [0.0]
+    monkeypatch.setattr("kgroup.cluster.deadline.time", SimpleNamespace(monotonic=lambda: clock_s[0]))
+    shared = SharedTime(5.0, groups=100)
 
-    assert time.share_s(50) == 2.5
-    time.spend(0.5)
-    assert time.share_s(25) == 2.25
-    time.spend(2.25)
-    assert time.share_s(25) == 2.25
-    time.spend(9.0)
-    assert time.left_s == 0.0
+    for groups, share_s, took_s in ((50, 2.5, 0.5), (25, 2.25, 2.25), (25, 2.25, 9.0)):
+        with shared.part(groups) as may_take_s:
+            assert may_take_s == share_s
+            clock_s[0] += took_s
+    assert shared.left_s == 0.0
