@@ -37,21 +37,17 @@ class CommitMove(ExplainedEnum):
 
     BACK = "back", "below the commit before"
     FORWARD = "forward", "far above the commit before"
-    RESET = "reset", "by an administrator or kgroup"
+    RESET = "reset", "by kgroup, or while the group was Empty"
     DELETED = "deleted", "deleted or expired"
 
 
 class CommitAuthor(ExplainedEnum):
-    """Who made a commit.
-
-    MEMBER: the owner of the partition. NO_MEMBER: the group was Empty. TRANSACTION: a producer, if no member owned the
-    partition. KGROUP: the commit's metadata has kgroup's mark, or the journal has the change.
-    """
+    """Who made a commit."""
 
     MEMBER = "member", "the member that had the partition"
     NO_MEMBER = "no-member", "another client, while the group was Empty"
     TRANSACTION = "transaction", "a producer, while no member had the partition"
-    KGROUP = "kgroup", "kgroup"
+    KGROUP = "kgroup", "kgroup: its mark is in the commit, or the change is in this machine's journal"
     UNKNOWN = "unknown", "unknown"
 
 

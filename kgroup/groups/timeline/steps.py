@@ -119,16 +119,11 @@ class HistoryStep(msgspec.Struct, frozen=True):
 
 
 class SignatureKind(ExplainedEnum):
-    """Known patterns of rebalances.
-
-    ROLLOUT: every instance was replaced once within minutes. CRASH_LOOP: every instance was replaced again and again.
-    NEVER_SYNCED: a rebalance waited for exactly a session timeout, as it does for a member that began to join and
-    then fell silent. The member is named if it was in the generation before.
-    """
+    """Known patterns of rebalances."""
 
     ROLLOUT = "rollout", "every instance was replaced once within minutes"
     CRASH_LOOP = "crash-loop", "every instance was replaced again and again"
-    NEVER_SYNCED = "never-synced", "a rebalance waited for a member that was silent"
+    NEVER_SYNCED = "never-synced", "a rebalance waited for exactly a session timeout, as for a silent member"
 
 
 class Signature(msgspec.Struct, frozen=True):
