@@ -29,8 +29,8 @@ from kgroup.groups.peek import (
 from kgroup.groups.reset_targets import NO_COMMIT, TopicChoice
 from kgroup.groups.selection import Selection
 from kgroup.groups.stuck_record import StuckRecord
+from kgroup.groups.verdict.facts import stuck_of
 from kgroup.groups.verdict.group import stuck_records
-from kgroup.groups.verdict.lines import stuck_of
 from kgroup.model.groups import Group, LogRange, RowError
 from kgroup.model.json_lines import ValueFormat
 from kgroup.model.records import ConsumerRecord, LostOffsets

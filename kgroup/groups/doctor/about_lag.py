@@ -43,8 +43,8 @@ from kgroup.groups.thresholds import (
     RESTART,
     STUCK,
 )
+from kgroup.groups.verdict.facts import how_stuck, stuck_of, unsubscribed_in
 from kgroup.groups.verdict.group import record_at
-from kgroup.groups.verdict.lines import how_stuck, stuck_of, unsubscribed_in
 from kgroup.groups.verdict.shape import LagShape
 from kgroup.model.groups import LoggedCommit, Partition
 from kgroup.model.topic_partition import TopicPartition

@@ -17,8 +17,8 @@ from kgroup.groups.lag.report import GroupLag
 from kgroup.groups.member_labels import unsubscribed_topics
 from kgroup.groups.migration.check import Readiness
 from kgroup.groups.timeline.steps import CrashLoop
+from kgroup.groups.verdict.facts import crash_loops_in
 from kgroup.groups.verdict.large_gap import LargeGap, large_gap
-from kgroup.groups.verdict.lines import crash_loops_in
 from kgroup.groups.verdict.shape import Shape, shape_of
 from kgroup.model.groups import Group, LoggedCommit
 from kgroup.model.migration_facts import BrokerFacts

@@ -17,8 +17,8 @@ from kgroup.groups.next_commands import (
 )
 from kgroup.groups.stuck_record import StuckRecord
 from kgroup.groups.timeline.steps import CrashLoop
+from kgroup.groups.verdict.facts import unsubscribed_in
 from kgroup.groups.verdict.large_gap import LargeGap
-from kgroup.groups.verdict.lines import unsubscribed_in
 from kgroup.model.groups import Group
 from kgroup.support.hint import Hint
 

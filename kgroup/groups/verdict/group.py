@@ -1,4 +1,4 @@
-"""A group's verdict: its lines in order, at most one further fact to check (``->``), and commands."""
+"""A group's verdict: what the lag shows, at most one further fact to check, and commands."""
 
 from __future__ import annotations
 
@@ -16,32 +16,24 @@ from kgroup.groups.lag.status import LagStatus
 from kgroup.groups.stuck_record import StuckRecord, stuck_record
 from kgroup.groups.timeline.steps import CrashLoop
 from kgroup.groups.verdict.commands import is_one_record, verdict_commands
-from kgroup.groups.verdict.large_gap import LargeGap, large_gap
-from kgroup.groups.verdict.lines import (
+from kgroup.groups.verdict.facts import (
     RetentionVerdict,
-    VerdictLine,
-    back_line,
     crash_loops_in,
     held_back,
     is_draining,
-    measured_line,
-    rate_line,
     retention_verdict,
-    stuck_line,
     stuck_of,
-    transaction_line,
     unsubscribed_in,
 )
-from kgroup.groups.verdict.plain import assignment_sentence, members_sentence, range_line
+from kgroup.groups.verdict.large_gap import LargeGap, large_gap
+from kgroup.groups.verdict.plain import assignment_sentence, members_sentence
 from kgroup.groups.verdict.shape import (
     LagShape,
     OtherGroupsLag,
     Shape,
     member_words,
     shape_of,
-    shape_words,
     siblings_of,
-    siblings_words,
 )
 from kgroup.model.groups import Group
 from kgroup.model.topic_partition import TopicPartition
@@ -60,12 +52,12 @@ class GroupVerdict(msgspec.Struct, frozen=True):
     group: Group
     report: GroupLag
     evidence: LagEvidence
-    lines: tuple[VerdictLine, ...]
     next: str | None
     shape: Shape
     safe: RetentionVerdict | None
     siblings: OtherGroupsLag | None
-    commands: tuple[str, ...] = ()
+    record: StuckRecord | None
+    commands: tuple[str, ...]
 
     @property
     def state(self) -> str:
@@ -97,11 +89,11 @@ def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None =
         group=group,
         report=report,
         evidence=evidence,
-        lines=tuple(_lines(group, report, evidence, shape, safe, siblings, record)),
         next=fact,
         shape=shape,
         safe=safe,
         siblings=siblings,
+        record=record,
         commands=tuple(
             verdict_commands(
                 group,
@@ -113,41 +105,6 @@ def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None =
             )
         ),
     )
-
-
-def _lines(
-    group: Group,
-    report: GroupLag,
-    evidence: LagEvidence,
-    shape: Shape,
-    safe: RetentionVerdict | None,
-    siblings: OtherGroupsLag | None,
-    record: StuckRecord | None,
-) -> list[VerdictLine]:
-    lines = [VerdictLine("LAG", measured_line(group, report, evidence))]
-    if (text := stuck_line(report, evidence)) is not None:
-        lines.append(VerdictLine("STUCK", text, None if text.startswith("unknown") else "bad"))
-    if record is not None and (text := record.doubt) is not None:
-        lines.append(VerdictLine("RECORD", text))
-    if (text := back_line(report)) is not None:
-        lines.append(VerdictLine("REWOUND", text, "warn"))
-    if outside := [partition for partition in group.partitions if partition.out_of_range]:
-        lines.append(VerdictLine("RANGE", range_line(outside), "bad"))
-    if (text := transaction_line(report)) is not None:
-        lines.append(VerdictLine("TXN", text, "warn"))
-    if group.partitions:
-        lines.append(VerdictLine("RATE", rate_line(report, evidence)))
-    if safe is not None:
-        lines.append(VerdictLine("RETENTION", safe.text, safe.style))
-    if report.total.lag:
-        lines.append(VerdictLine("SHAPE", f"{shape_words(shape, group)}; {_others(evidence, shape, siblings)}"))
-    return lines
-
-
-def _others(evidence: LagEvidence, shape: Shape, siblings: OtherGroupsLag | None) -> str:
-    if siblings is None:
-        return f"other groups unknown: {evidence.why_unknown(EvidenceSource.SIBLINGS)}"
-    return siblings_words(siblings, too=bool(shape.behind))
 
 
 _SESSION_MS = 45_000

@@ -200,19 +200,17 @@ def title(group: Group, state: str | None = None) -> str:
 
 def _verdict(group: Group, pending_lines: Sequence[str], verdict: GroupVerdict | None) -> Iterator[Block]:
     if verdict is not None:
-        lag, *others = (LabelledLine(line.word, line.text, line.style) for line in verdict.lines)
+        # Imported here: it is already loaded if there is a verdict, and not needed otherwise.
+        from kgroup.output.pages.verdict import verdict_blocks
+
+        yield from verdict_blocks(verdict, pending_lines)
     else:
-        lag, others = LabelledLine("LAG", lag_line(group)), []
-        outside = [partition for partition in group.partitions if partition.out_of_range]
-        if outside:
-            others.append(LabelledLine("RANGE", range_line(outside), "bad"))
-    yield lag
-    yield from (LabelledLine("PENDING", line, "warn") for line in pending_lines)
-    yield from others
-    if following := next_line(group) if verdict is None else verdict.next:
-        yield Text((f"-> {following}",))
-    if verdict is not None and verdict.commands:
-        yield Text(tuple(f"   {command}" for command in verdict.commands))
+        yield LabelledLine("LAG", lag_line(group))
+        yield from (LabelledLine("PENDING", line, "warn") for line in pending_lines)
+        if outside := [partition for partition in group.partitions if partition.out_of_range]:
+            yield LabelledLine("RANGE", range_line(outside), "bad")
+        if following := next_line(group):
+            yield Text((f"-> {following}",))
     if group.partitions or group.members:
         yield BlankLine()
 

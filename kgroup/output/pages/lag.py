@@ -22,13 +22,14 @@ from kgroup.groups.lag.report import (
 from kgroup.groups.lag.status import LagStatus
 from kgroup.groups.member_labels import labels
 from kgroup.groups.verdict.group import GroupVerdict
-from kgroup.model.blocks import BlankLine, Block, Cell, Column, LabelledLine, Screen, Table, Text, Title
+from kgroup.model.blocks import BlankLine, Block, Cell, Column, Screen, Table, Text, Title
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
 from kgroup.model.pending_catchup import PendingCatchup
 from kgroup.output.pages.lag_cells import age_words, commit_age, status_cell
 from kgroup.output.pages.lag_documents import GroupLagDocument, lag_document
 from kgroup.output.pages.lag_records import records_of
+from kgroup.output.pages.verdict import verdict_blocks
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.hint import Hint
 from kgroup.support.units import percent, plural
@@ -228,14 +229,7 @@ def screen(page: LagPage) -> Screen:
 
 def _head(verdict: GroupVerdict, pending_lines: Sequence[str]) -> Iterator[Block]:
     yield Title(f"{verdict.group.name}  {verdict.state}  {plural(len(verdict.report.partitions), 'partition')}")
-    lag, *others = (LabelledLine(line.word, line.text, line.style) for line in verdict.lines)
-    yield lag
-    yield from (LabelledLine("PENDING", line, "warn") for line in pending_lines)
-    yield from others
-    if verdict.next is not None:
-        yield Text((f"-> {verdict.next}",))
-    if verdict.commands:
-        yield Text(tuple(f"   {command}" for command in verdict.commands))
+    yield from verdict_blocks(verdict, pending_lines)
     yield BlankLine()
 
 

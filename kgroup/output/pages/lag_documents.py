@@ -12,11 +12,12 @@ from kgroup.groups.lag.evidence import BlockingTransaction, Isolation
 from kgroup.groups.lag.rates import LagTrend, Outlook, Rates
 from kgroup.groups.lag.report import GroupLag, LagSum, PartitionLag
 from kgroup.groups.lag.status import LagStatus, StatusResult
+from kgroup.groups.verdict.facts import is_draining, stuck_of
 from kgroup.groups.verdict.group import GroupVerdict
-from kgroup.groups.verdict.lines import is_draining, stuck_of
 from kgroup.groups.verdict.shape import LagShape, OtherGroupsLag
 from kgroup.model.pending_catchup import PendingCatchup
 from kgroup.model.topic_partition import PartitionName, partition_names
+from kgroup.output.pages.verdict import verdict_lines
 from kgroup.support.instants import rfc3339
 from kgroup.support.json_types import Count, EpochMs, Instant, Ms, Offset, PerSecond
 
@@ -209,7 +210,7 @@ def verdict_document(verdict: GroupVerdict) -> VerdictDocument:
         stuck_partitions=_names(stuck_of(report)),
         retention_left_ms=None if verdict.safe is None else verdict.safe.left_ms,
         other_groups=None if verdict.siblings is None else _other_groups(verdict.siblings),
-        lines=tuple(VerdictLineDocument(line.word.lower(), line.text) for line in verdict.lines),
+        lines=tuple(VerdictLineDocument(line.word.lower(), line.text) for line in verdict_lines(verdict)),
         next=verdict.next,
         commands=verdict.commands,
     )

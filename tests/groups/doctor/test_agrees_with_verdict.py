@@ -11,9 +11,10 @@ from kgroup.groups.doctor.diagnose import diagnose_group
 from kgroup.groups.doctor.finding import Diagnosis, Finding
 from kgroup.groups.doctor.snapshot import GroupSnapshot
 from kgroup.groups.lag.status import LagStatus
+from kgroup.groups.verdict.facts import stuck_of
 from kgroup.groups.verdict.group import GroupVerdict, group_verdict
-from kgroup.groups.verdict.lines import stuck_of
 from kgroup.groups.verdict.shape import LagShape
+from kgroup.output.pages.verdict import verdict_lines
 from tests.helpers.cases import doctor_of_members, doctor_of_offsets
 from tests.helpers.cases.doctor import KEYS, NOW, Case, H, M, S, commits, logged
 from tests.helpers.cases.doctor_of_offsets import lagging, produced, reading, standing, unread
@@ -84,7 +85,7 @@ def test_what_is_stuck_and_since_when(case: Case) -> None:
     if finding is not None:
         (worst,) = (row for row in stuck if row.where == finding.affected[0])
         assert finding.numbers["stalled_ms"] == snapshot.now_ms - (worst.status_result.since_ms or 0)
-        (line,) = (line.text for line in verdict.lines if line.word == "STUCK")
+        (line,) = (line.text for line in verdict_lines(verdict) if line.word == "STUCK")
         how = finding.evidence.partition(": ")[2].partition(" while ")[0].partition(";")[0]
         assert how in line
         assert (finding.severity == "critical") is (finding.numbers["stalled_ms"] >= 15 * M)
@@ -98,7 +99,7 @@ def test_what_has_no_reader(case: Case) -> None:
     if (finding := found.get("no-reader")) is not None:
         assert sorted(finding.affected) == sorted(unread_rows)
     elif unread_rows and not any(item.rule == "no-reader" for item in diagnosis.not_checked):
-        assert all(line.text.find("arrive") < 0 for line in verdict.lines if line.word == "STUCK")
+        assert all(line.text.find("arrive") < 0 for line in verdict_lines(verdict) if line.word == "STUCK")
         assert not any("catchup" in command for command in verdict.commands)
 
 
@@ -145,7 +146,7 @@ def test_the_cases_have_both(words: str, rule: str) -> None:
     both = []
     for case in SNAPSHOTS:
         _, verdict, _, found = judged(case)
-        texts = (*(line.text for line in verdict.lines), verdict.next or "", *verdict.commands)
+        texts = (*(line.text for line in verdict_lines(verdict)), verdict.next or "", *verdict.commands)
         both.append((any(words in text for text in texts), rule in found))
 
     assert both.count((True, True)) > 0

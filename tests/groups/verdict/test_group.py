@@ -29,6 +29,7 @@ from kgroup.groups.verdict.shape import LagShape
 from kgroup.model.groups import Group, Member
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.output.pages.lag_documents import verdict_document
+from kgroup.output.pages.verdict import verdict_lines
 from kgroup.support.instants import rfc3339
 from kgroup.support.json_line import one_line_json
 from tests.helpers.cases.lag import (
@@ -70,7 +71,7 @@ def uncommitted() -> Group:
 
 
 def said(found: GroupVerdict) -> dict[str, str]:
-    return {line.word: line.text for line in found.lines} | {"->": found.next or ""}
+    return {line.word: line.text for line in verdict_lines(found)} | {"->": found.next or ""}
 
 
 HANGING = BlockingTransaction(4711, 3, 10_000_000, NOW - HOUR, "pay-tx")
@@ -661,10 +662,11 @@ def test_anything_gets_a_verdict(
 ) -> None:
     found = judged(parts, state, siblings=siblings, churn=churn, isolation=isolation)
 
-    words = [line.word for line in found.lines]
+    lines = list(verdict_lines(found))
+    words = [line.word for line in lines]
     assert words[0] == "LAG"
     assert len(set(words)) == len(words)
-    assert all(line.text and "\n" not in line.text and "None" not in line.text for line in found.lines)
+    assert all(line.text and "\n" not in line.text and "None" not in line.text for line in lines)
     assert ("RATE" in words) == bool(parts)
     assert found.next is None or found.next.strip()
     assert verdict_document(found).shape.partition_count <= len(parts)

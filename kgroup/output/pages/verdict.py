@@ -1,12 +1,8 @@
-"""The lines of a verdict that need evidence: LAG, STUCK, REWOUND, TXN, RATE and RETENTION."""
+"""The verdict on a page: its lines, at most one further fact to check (``->``), and commands."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Literal
-
-import msgspec
-from msgspec.structs import replace
+from collections.abc import Callable, Iterator, Sequence
 
 from kgroup.groups import thresholds
 from kgroup.groups.lag.evidence import (
@@ -15,29 +11,60 @@ from kgroup.groups.lag.evidence import (
     GroupChurn,
     Isolation,
     LagEvidence,
-    Retention,
     is_by_tool,
 )
 from kgroup.groups.lag.rates import LagTrend, Rates, rate_words, span_words
 from kgroup.groups.lag.report import GroupLag, LagSum, PartitionLag
 from kgroup.groups.lag.status import LagStatus
-from kgroup.groups.timeline.steps import CrashLoop
-from kgroup.groups.verdict.plain import lag_text
+from kgroup.groups.verdict.facts import held_back, holds_back, how_stuck, stuck_of
+from kgroup.groups.verdict.group import GroupVerdict
+from kgroup.groups.verdict.plain import lag_text, range_line
+from kgroup.groups.verdict.shape import OtherGroupsLag, Shape, shape_words, siblings_words
+from kgroup.model.blocks import Block, LabelledLine, Text
 from kgroup.model.groups import Group
-from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration
-from kgroup.support.units import human_bytes, human_count, plural
-
-LineSeverity = Literal["bad", "warn"]
-"""``bad``: records are lost or not read now. ``warn``: they may be lost or not be read soon."""
+from kgroup.support.units import human_count, plural
 
 
-class VerdictLine(msgspec.Struct, frozen=True):
-    """A line that begins with a fixed upper-case word (LAG, STUCK, RATE, ...). ``style`` None: nothing unusual."""
+def verdict_blocks(verdict: GroupVerdict, pending_lines: Sequence[str]) -> Iterator[Block]:
+    """The verdict; ``pending_lines`` are those of pending catch-ups, which come after the LAG line."""
+    lag, *others = verdict_lines(verdict)
+    yield lag
+    yield from (LabelledLine("PENDING", line, "warn") for line in pending_lines)
+    yield from others
+    if verdict.next is not None:
+        yield Text((f"-> {verdict.next}",))
+    if verdict.commands:
+        yield Text(tuple(f"   {command}" for command in verdict.commands))
 
-    word: str
-    text: str
-    style: LineSeverity | None = None
+
+def verdict_lines(verdict: GroupVerdict) -> Iterator[LabelledLine]:
+    """The lines in order, of which LAG is the first."""
+    group, report, evidence = verdict.group, verdict.report, verdict.evidence
+    yield LabelledLine("LAG", measured_line(group, report, evidence))
+    if (text := stuck_line(report, evidence)) is not None:
+        yield LabelledLine("STUCK", text, None if text.startswith("unknown") else "bad")
+    if verdict.record is not None and (text := verdict.record.doubt) is not None:
+        yield LabelledLine("RECORD", text)
+    if (text := back_line(report)) is not None:
+        yield LabelledLine("REWOUND", text, "warn")
+    if outside := [partition for partition in group.partitions if partition.out_of_range]:
+        yield LabelledLine("RANGE", range_line(outside), "bad")
+    if (text := transaction_line(report)) is not None:
+        yield LabelledLine("TXN", text, "warn")
+    if group.partitions:
+        yield LabelledLine("RATE", rate_line(report, evidence))
+    if verdict.safe is not None:
+        yield LabelledLine("RETENTION", verdict.safe.text, verdict.safe.style)
+    if report.total.lag:
+        others = _others(evidence, verdict.shape, verdict.siblings)
+        yield LabelledLine("SHAPE", f"{shape_words(verdict.shape, group)}; {others}")
+
+
+def _others(evidence: LagEvidence, shape: Shape, siblings: OtherGroupsLag | None) -> str:
+    if siblings is None:
+        return f"other groups unknown: {evidence.why_unknown(EvidenceSource.SIBLINGS)}"
+    return siblings_words(siblings, too=bool(shape.behind))
 
 
 def measured_line(group: Group, report: GroupLag, evidence: LagEvidence) -> str:
@@ -63,12 +90,6 @@ def _phantom(report: GroupLag) -> str:
     return f"; {human_count(phantom)} more offsets hold no record" if phantom else ""
 
 
-def stuck_of(report: GroupLag) -> list[PartitionLag]:
-    """Partitions that are not read at all, the longest first; those with an unknown time come before all others."""
-    stuck = [p for p in report.partitions if p.status is not None and p.status.is_stuck]
-    return sorted(stuck, key=lambda p: (p.status_result.since_ms or 0, -(p.lag or 0)))
-
-
 def stuck_line(report: GroupLag, evidence: LagEvidence) -> str | None:
     """The stuck partition and since when; ``unknown: ...`` if no status is known, None if no partition is stuck."""
     stuck = stuck_of(report)
@@ -90,44 +111,10 @@ def stuck_line(report: GroupLag, evidence: LagEvidence) -> str | None:
     return f"{first.where} at {first.first}: {how}{more}{beside}"
 
 
-def unsubscribed_in(report: GroupLag) -> list[str]:
-    """The topics with unread records that no member subscribes to, the largest lag first."""
-    left = [topic for topic in report.topics if topic.topic is not None and topic.status is LagStatus.UNSUBSCRIBED]
-    return [str(topic.topic) for topic in sorted(left, key=lambda topic: -(topic.lag or 0))]
-
-
-def crash_loops_in(report: GroupLag, evidence: LagEvidence) -> tuple[CrashLoop, ...]:
-    """The crash loops of the log whose record is unread, and was before the owners went. The first has most owners."""
-    lagging = {p.partition.tp: p for p in report.partitions if p.lag}
-    found = []
-    for suspect in evidence.crash_loops:
-        row = lagging.get(suspect.tp)
-        if row is None or row.partition.commit is None or suspect.offset not in (None, row.partition.commit.offset):
-            continue
-        loop = suspect.since(None if row.time_lag_ms is None else report.now_ms - row.time_lag_ms)
-        if loop is not None:
-            found.append(replace(loop, offset=row.partition.commit.offset))
-    return tuple(found)
-
-
 def _arrivals(row: PartitionLag | LagSum) -> Rates | None:
     """The rates over the newest span; None if nothing arrived in it, whatever arrived before, or if that is unknown."""
     newest = row.spans[0] if row.spans else row.rates
     return newest if newest.incoming else None
-
-
-def how_stuck(row: PartitionLag, now_ms: int, arrivals: Rates | None) -> str:
-    """``no commit for 22m while 1.8/s (1m) arrive``: a stuck partition in words."""
-    result = row.status_result
-    age = "" if result.since_ms is None else format_duration(max(0, now_ms - result.since_ms) // 1000)
-    age = f"over {age}" if result.at_least and age else age
-    arriving = f" while {rate_words(arrivals.incoming or 0)}{span_words(arrivals.span_ms)} arrive" if arrivals else ""
-    if row.status is LagStatus.STALL:
-        since = f" in {age}" if age else ""
-        return f"{plural(result.repeats or 0, 'commit')} of the same offset{since}{arriving}"
-    if row.status is LagStatus.NO_READER:
-        return f"no reader for {age}{arriving}" if age else f"no reader{arriving}"
-    return f"no commit for {age}{arriving}" if age else f"no commit{arriving}"
 
 
 def _churned(row: PartitionLag, churn: GroupChurn | None) -> str:
@@ -157,29 +144,12 @@ def back_line(report: GroupLag) -> str | None:
     return f"{row.where} was rewound by {offsets} {ago} ago{more}"
 
 
-def held_back(report: GroupLag) -> PartitionLag | None:
-    """The partition where an open transaction blocks the most records; None if there is none, or it was not read.
-
-    Every transaction blocks its records for a moment. So a transaction younger than a minute does not count. One with
-    an unknown start counts only if the lag is measured against the last stable offset.
-    """
-    rows = [p for p in report.partitions if p.held_back and _hangs(p, report)]
-    return max(rows, key=lambda p: (p.open_transaction is not None, p.held_back or 0)) if rows else None
-
-
-def _hangs(row: PartitionLag, report: GroupLag) -> bool:
-    transaction = row.open_transaction
-    if transaction is None or transaction.since_ms is None:
-        return report.isolation is Isolation.READ_COMMITTED
-    return report.now_ms - transaction.since_ms >= thresholds.LONG_TRANSACTION.value
-
-
 def transaction_line(report: GroupLag) -> str | None:
     """The TXN line: the offsets that read_committed consumers cannot read yet, and why; None if there are none."""
     row = held_back(report)
     if row is None:
         return None
-    others = sum(bool(p.held_back) and _hangs(p, report) for p in report.partitions) - 1
+    others = sum(bool(p.held_back) and holds_back(p, report) for p in report.partitions) - 1
     more = f"; {plural(others, 'other partition')} held back too" if others else ""
     whose = transaction_words(row.open_transaction, report.now_ms)
     return f"{human_count(row.held_back or 0)} offsets of {row.where} lie behind {whose}{more}"
@@ -218,11 +188,6 @@ def rate_line(report: GroupLag, evidence: LagEvidence) -> str:
             return text
     trend = _trend_text(report)
     return text + (f": {trend}" if trend else "")
-
-
-def is_draining(report: GroupLag) -> bool:
-    """Whether every partition keeps up or drains, and at least one drains."""
-    return report.total.outlook.pace is LagTrend.DRAINING
 
 
 def _partial_rates(report: GroupLag, evidence: LagEvidence) -> str:
@@ -304,87 +269,3 @@ def _at_rate(report: GroupLag) -> str:
     if span_ms is None or not _unlike_spans(report):
         return "at this rate"
     return f"at the {format_duration(span_ms // 1000)} rate"
-
-
-class RetentionVerdict(msgspec.Struct, frozen=True):
-    """The retention left of the partition whose unread records are deleted first.
-
-    ``left_ms`` is 0 if that can happen at any moment; None if retention deletes none, or the time is unknown.
-    ``too_late`` is whether records will be deleted before the partition has caught up at the present rates.
-    """
-
-    text: str
-    style: LineSeverity | None
-    left_ms: int | None
-    too_late: bool = False
-
-
-def retention_verdict(report: GroupLag, evidence: LagEvidence) -> RetentionVerdict | None:
-    """The retention left of the unread records; None if nothing is unread."""
-    lagging = [p for p in report.partitions if p.lag]
-    if not lagging:
-        return None
-    dated = [
-        (p.retention_left.left_ms, p)
-        for p in lagging
-        if p.retention_left is not None and p.retention_left.left_ms is not None
-    ]
-    if not dated:
-        return _safety_without_time(lagging, evidence)
-    left_ms, first = min(dated, key=lambda pair: pair[0])
-    retention = evidence.partitions[TopicPartition(first.partition.topic, first.partition.partition)].retention
-    assert retention is not None
-    unknown = sum(
-        p.retention_left is None or (p.retention_left.left_ms is None and not p.retention_left.endless) for p in lagging
-    )
-    beside = f"; unknown on {unknown} of {len(lagging)} lagging partitions" if unknown else ""
-    where = "the first unread record" + (f" of {first.where}" if len(report.partitions) > 1 else "")
-    what = _what(retention, first)
-    if left_ms == 0:
-        return RetentionVerdict(f"{what} may delete {where} at any moment{beside}", "bad", 0, too_late=True)
-    about = "about " if first.retention_left is not None and first.retention_left.by == "size" else ""
-    text = f"{what} deletes {where} in {about}{format_duration(left_ms / 1000)}"
-    late = _too_late(dated)
-    if late is not None:
-        left_of_late_ms, row = late
-        when = f"catches up only in {format_duration(row.outlook.seconds or 0)}"
-        place = "" if row is first else f"; {row.where} has {format_duration(left_of_late_ms / 1000)} left"
-        text += f"{place}, {when} at this rate"
-    style = _style(left_ms, late=late is not None)
-    return RetentionVerdict(text + beside, style, left_ms, too_late=late is not None)
-
-
-def _style(left_ms: int, *, late: bool) -> LineSeverity | None:
-    if left_ms < thresholds.RETENTION_SOON.value:
-        return "bad"
-    return "warn" if late or left_ms < thresholds.RETENTION_CLOSE.value else None
-
-
-def _too_late(dated: list[tuple[int, PartitionLag]]) -> tuple[int, PartitionLag] | None:
-    """The first partition that drains too slowly. RATE and STUCK report those that never catch up."""
-    draining = [(left_ms, p) for left_ms, p in dated if p.outlook.pace is LagTrend.DRAINING]
-    late = [(left_ms, p) for left_ms, p in draining if (p.outlook.seconds or 0) * 1000 > left_ms]
-    return min(late, key=lambda pair: pair[0]) if late else None
-
-
-def _safety_without_time(lagging: list[PartitionLag], evidence: LagEvidence) -> RetentionVerdict:
-    known = [p for p in lagging if p.retention_left is not None]
-    if not known:
-        return RetentionVerdict(f"unknown: {evidence.why_unknown(EvidenceSource.RETENTION)}", None, None)
-    compacted = [p for p in known if p.retention_left is not None and p.retention_left.compacted]
-    if compacted:
-        topic = compacted[0].partition.topic
-        return RetentionVerdict(
-            f"{topic} is compacted: an unread record is deleted if its key has a newer one", None, None
-        )
-    if all(p.retention_left is not None and p.retention_left.endless for p in known):
-        return RetentionVerdict("unread records are not deleted: retention has no limit", None, None)
-    return RetentionVerdict(
-        f"unknown: age of the first unread record: {evidence.why_unknown(EvidenceSource.TIME)}", None, None
-    )
-
-
-def _what(retention: Retention, first: PartitionLag) -> str:
-    if first.retention_left is not None and first.retention_left.by == "size" and retention.limit_bytes is not None:
-        return f"retention.bytes ({human_bytes(retention.limit_bytes)})"
-    return f"retention ({format_duration((retention.time_ms or 0) / 1000)})"
