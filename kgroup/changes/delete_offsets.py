@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator, Sequence
 from msgspec.structs import replace
 
 from kgroup.changes.execute import ChangeContext, PlannedChange
-from kgroup.cluster.broker_errors import SUBSCRIBED
 from kgroup.cluster.topics import TopicLayout
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed
@@ -16,7 +15,7 @@ from kgroup.groups.reset_targets import TopicChoice
 from kgroup.groups.selection import SelectedGroups
 from kgroup.model.groups import Group, Member, RowError
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.support.errors import KgroupError, NotFound, Refused
+from kgroup.support.errors import SUBSCRIBED, KgroupError, NotFound, Refused
 from kgroup.support.units import plural
 
 _NAMED = 10

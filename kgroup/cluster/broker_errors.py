@@ -8,16 +8,18 @@ from __future__ import annotations
 import kafka.errors
 
 from kgroup.model.kafka_tools import acl_hint
-from kgroup.support.errors import NOT_EMPTY, KgroupError, NotAuthorized, NotFound, Refused, Unreachable, refusal_code
+from kgroup.support.errors import (
+    NOT_EMPTY,
+    SUBSCRIBED,
+    KgroupError,
+    NotAuthorized,
+    NotFound,
+    Refused,
+    Unreachable,
+    refusal_code,
+)
 from kgroup.support.hint import Hint
 
-SUBSCRIBED = refusal_code(
-    "subscribed",
-    "delete-offsets",
-    "A live member reads the topic.",
-    "Stop the member, or add --wait-empty.",
-    not_yet=True,
-)
 PENDING_TRANSACTION = refusal_code(
     "pending-transaction",
     "changes",

@@ -71,6 +71,13 @@ NOT_EMPTY = refusal_code(
     "Stop the members, or add --wait-empty. The broker refuses too.",
     not_yet=True,
 )
+SUBSCRIBED = refusal_code(
+    "subscribed",
+    "delete-offsets",
+    "A live member reads the topic.",
+    "Stop the member, or add --wait-empty.",
+    not_yet=True,
+)
 FOREIGN_OWNER = refusal_code(
     "foreign-owner",
     "changes",

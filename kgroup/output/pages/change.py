@@ -31,7 +31,7 @@ from kgroup.model.outcome import Outcome
 from kgroup.model.reporter import Reporter
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.command_line import CommandLine
-from kgroup.support.errors import NOT_EMPTY
+from kgroup.support.errors import NOT_EMPTY, SUBSCRIBED
 from kgroup.support.hint import Hint
 from kgroup.support.units import human_count, plural, some_of
 
@@ -291,7 +291,7 @@ def refusal_block(refusal: Refusal, group: Group | None, *advice: str) -> Iterat
 
 _NOT_SUGGESTED = frozenset({"not-in-ledger"})
 """``--accept`` passes it, but its hint has the command that delivers those records first."""
-_NOT_YET = frozenset({NOT_EMPTY, "subscribed"})
+_NOT_YET = frozenset({NOT_EMPTY, SUBSCRIBED})
 """Error codes that no longer apply once the members are stopped."""
 
 _BAD: Style = "bad"
