@@ -18,25 +18,26 @@ from kgroup.support.units import some_of
 
 
 class ChangeRow(msgspec.Struct, frozen=True, gc=False):
-    """One partition's commit before and after a change. ``new`` None: no commit (or, with ``error``, no change).
-
-    ``partition`` is None in the row of a topic that does not exist, which has an ``error``. ``clamped`` is the reason
-    why the new offset is not the requested one. ``done`` is None before the attempt. ``read_back`` is the commit that
-    verification found; None if there was none, or if it could not be read (then ``unread`` is True).
-    """
+    """One partition's commit before and after a change."""
 
     group: str
     topic: str
     partition: int | None
+    """None in the row of a topic that does not exist, which has an ``error``."""
     old: Commit | None
     new: Commit | None
+    """None: no commit (or, with ``error``, no change)."""
     log: LogRange | None = None
     clamped: str | None = None
+    """Why the new offset is not the requested one."""
     note: str | None = None
     error: RowError | None = None
     done: bool | None = None
+    """None before the attempt."""
     read_back: Commit | None = None
+    """The commit that verification found; None if there was none, or if it could not be read."""
     unread: bool = False
+    """Whether ``read_back`` could not be read."""
 
     @property
     def tp(self) -> TopicPartition:
@@ -97,22 +98,23 @@ def _repeated(old: int, new: int, log: LogRange | None) -> int:
 
 
 class ChangePlan(msgspec.Struct, frozen=True, dict=True):
-    """What a command will change.
-
-    ``groups`` are the groups as they were read. ``created`` and ``deleted`` are names of groups; deletion includes all
-    offsets. ``converted`` maps groups to their new type; kgroup converts them after their rows are done. ``configs``
-    are dynamic configs of groups to be set; the value None deletes one. ``errors`` are failures that belong to no row.
-    ``unusual`` are sentences about effects that the user may not have meant.
-    """
+    """What a command will change."""
 
     groups: tuple[Group, ...]
+    """As they were read."""
     rows: Sequence[ChangeRow]
     created: frozenset[str] = frozenset()
+    """Names of groups."""
     deleted: frozenset[str] = frozenset()
+    """Names of groups; deletion includes all offsets."""
     errors: tuple[RowError, ...] = ()
+    """Failures that belong to no row."""
     unusual: tuple[str, ...] = ()
+    """Sentences about effects that the user may not have meant."""
     converted: Mapping[str, str] = msgspec.field(default_factory=dict)
+    """The new type of groups, which are converted after their rows are done."""
     configs: Mapping[str, Mapping[str, str | None]] = msgspec.field(default_factory=dict)
+    """Dynamic configs of groups to be set; the value None deletes one."""
 
     @property
     def whole(self) -> frozenset[str]:

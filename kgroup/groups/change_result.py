@@ -80,26 +80,26 @@ class OffsetChange(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """A plan and the result of its execution, or of its dry run.
-
-    ``plan`` has the rows in their final state. With ``waits`` the execution of this dry run would wait until the groups
-    are empty, so what time mends is no error. ``id`` is the id of the change in the journal; None if it was not
-    executed or there is no journal. ``backup`` is the file that is used instead of the journal, None if there is a
-    journal. ``interrupted`` is the exit code for the signal that stopped the execution, None without a signal.
-    ``whole`` has the error of each group that was changed as a whole, None on success; ``configured`` has the same for
-    configs. ``partial`` is whether the possible changes are made although others are not possible (``--partial``).
-    """
+    """A plan and the result of its execution, or of its dry run."""
 
     plan: ChangePlan
+    """With the rows in their final state."""
     refusals: tuple[Refusal, ...]
     partial: bool = False
+    """Whether the possible changes are made although others are not possible (``--partial``)."""
     waits: bool = False
+    """Whether the execution of this dry run would wait for empty groups, so that what time mends is no error."""
     executed: bool = False
     id: str | None = None
+    """The change in the journal; None if it was not executed or there is no journal."""
     backup: str | None = None
+    """The file that is used instead of the journal, None if there is a journal."""
     interrupted: ExitCode | None = None
+    """The exit code for the signal that stopped the execution."""
     whole: Mapping[str, RowError | None] = msgspec.field(default_factory=dict)
+    """The error of each group that was changed as a whole, None on success."""
     configured: Mapping[str, RowError | None] = msgspec.field(default_factory=dict)
+    """The same for configs."""
 
     @property
     def errors(self) -> tuple[RowError, ...]:

@@ -78,19 +78,19 @@ class PeekRequest(msgspec.Struct, frozen=True):
 
 
 class PeekTarget(PartitionValue, msgspec.Struct, frozen=True):
-    """A partition to read. ``committed`` None: no group was named. ``status``: ``STALL 5m``, None if not judged.
-
-    ``record`` is the one that the group does not get past, as far as that is known; None: it is not known to be stuck
-    at one. ``crash_loop`` is in words why, if members die.
-    """
+    """A partition to read."""
 
     topic: str
     partition: int
     group: str | None = None
     committed: int | None = None
+    """None: no group was named."""
     status: str | None = None
+    """``STALL 5m``; None if not judged."""
     record: StuckRecord | None = None
+    """The record that the group does not get past; None: it is not known to be stuck at one."""
     crash_loop: str | None = None
+    """Why, in words, if members die."""
 
     def records_before(self, request: PeekRequest) -> int:
         """The number of records before the offset: one at least if the group may be stuck at that one."""

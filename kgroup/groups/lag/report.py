@@ -58,32 +58,32 @@ class LagRow(Protocol):
 
 
 class PartitionLag(msgspec.Struct, frozen=True, gc=False):
-    """The lag of one partition.
-
-    ``first`` is the first unread offset, ``end`` the offset against which the lag is measured. Both are None if
-    unknown; ``why`` is the reason. ``phantom`` counts the offsets from the commit on that hold no record (compacted,
-    aborted, markers); they are not in ``lag``. Later offsets without a record are not detected, so on a compacted
-    topic ``lag`` is an upper bound. ``held_back`` is the number of offsets between the last stable offset and the high
-    watermark, None: not read. ``spans`` has the rates over each of ``SPANS_MS``, ``rates`` those that count.
-    """
+    """The lag of one partition."""
 
     group: str
     partition: Partition
     lag: int | None
+    """Later offsets without a record than ``phantom`` are not detected: an upper bound on a compacted topic."""
     first: int | None
+    """The first unread offset; None if unknown, ``why`` is the reason."""
     end: int | None
+    """The offset that the lag is measured against; None if unknown."""
     phantom: int
+    """Offsets from the commit on that hold no record (compacted, aborted, markers); they are not in ``lag``."""
     held_back: int | None
+    """Offsets between the last stable offset and the high watermark; None: not read."""
     open_transaction: BlockingTransaction | None
     time_lag_ms: int | None
     last_commit_ms: int | None
     status_result: StatusResult
     rates: Rates
+    """Those of ``spans`` that count."""
     outlook: Outlook
     retention_left: RetentionLeft | None
     leader: int | None
     why: str | None = None
     spans: tuple[Rates, ...] = ()
+    """The rates over each of ``SPANS_MS``."""
 
     @property
     def where(self) -> str:
@@ -116,28 +116,29 @@ class PartitionLag(msgspec.Struct, frozen=True, gc=False):
 
 
 class LagSum(msgspec.Struct, frozen=True):
-    """The sum over the partitions of a ``topic``, or of the group (None).
-
-    ``lag`` is the sum of the known lags, None if none is known. ``unknown`` is the number of partitions with an
-    unknown lag. ``largest`` and ``oldest`` are the partitions with the most unread records and with the oldest one;
-    None if nothing is unread or known. ``hidden`` is a phrase about ``Group.hidden_commits``, None without any.
-    ``missing`` names the first partition with an unknown lag and the number of others; None if all are known.
-    """
+    """The sum over the partitions of a topic or a group."""
 
     group: str
     topic: str | None
+    """None: of the group."""
     partitions: tuple[PartitionLag, ...]
     lag: int | None
+    """The sum of the known lags; None if none is known."""
     unknown: int
+    """The number of partitions with an unknown lag."""
     time_lag_ms: int | None
     largest: PartitionLag | None
+    """The partition with the most unread records; None if nothing is unread or known."""
     oldest: PartitionLag | None
+    """The partition with the oldest unread record."""
     status_result: StatusResult
     rates: Rates
     outlook: Outlook
     hidden: str | None = None
+    """A phrase about ``Group.hidden_commits``; None without any."""
     spans: tuple[Rates, ...] = ()
     missing: str | None = None
+    """Names the first partition with an unknown lag and the number of others; None if all are known."""
 
     @property
     def name(self) -> str:

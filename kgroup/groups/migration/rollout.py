@@ -127,25 +127,25 @@ class GroupRollout(msgspec.Struct, frozen=True):
 
 
 class FollowedGroup(msgspec.Struct, frozen=True):
-    """One group over all refreshes so far.
-
-    ``group`` is from the last refresh, None if it did not exist. ``type`` is the last known type, kept when the group
-    is gone. ``owners`` has the last owner of each partition, and ``moved`` counts changes of the owner; a partition
-    that was unassigned in between counts when it gets another owner. ``reverted_count`` counts changes from the
-    ``target`` type to the other one. ``first_epoch`` is the first group epoch seen with the present type.
-    ``changed_s`` is the time of the last change, on a monotonic clock; None if there was none since the first refresh.
-    """
+    """One group over all refreshes so far."""
 
     name: str
     target: str
     group: Group | None = None
+    """From the last refresh; None if it did not exist."""
     type: str | None = None
+    """The last known type, also of a group that is gone."""
     owners: Mapping[TopicPartition, str] = msgspec.field(default_factory=dict)
+    """The last owner of each partition."""
     moved: int = 0
+    """Changes of the owner, also of a partition that was unassigned in between."""
     reverted_count: int = 0
+    """Changes from the ``target`` type to the other one."""
     first_epoch: int | None = None
+    """The first group epoch seen with the present type."""
     was_read: bool = False
     changed_s: float | None = None
+    """The last change, on a monotonic clock; None if there was none since the first refresh."""
 
     def step(self, group: Group | None, now_s: float) -> FollowedGroup:
         """The state after another refresh, which was answered at ``now_s``."""

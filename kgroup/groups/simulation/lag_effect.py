@@ -20,16 +20,14 @@ class MeasuredLag(msgspec.Struct, frozen=True):
 
 
 class LagEffect(msgspec.Struct, frozen=True):
-    """The lag after a change. Members with partitions are expected to read as fast as those before it.
-
-    ``reading_before`` and ``reading_after`` count members that have partitions. ``standstill`` is the number of offsets
-    that arrive in partitions while no member reads them, None if the rate is unknown.
-    """
+    """The lag after a change. Members with partitions are expected to read as fast as those before it."""
 
     measured: MeasuredLag
     reading_before: int
+    """Members that have partitions."""
     reading_after: int
     standstill: int | None
+    """Offsets that arrive in partitions while no member reads them; None if the rate is unknown."""
 
     @property
     def per_member_s(self) -> float | None:

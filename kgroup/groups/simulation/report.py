@@ -23,33 +23,30 @@ class DurationSource(ExplainedEnum):
 
 
 class DurationSources(msgspec.Struct, frozen=True):
-    """The source of each duration.
-
-    ``rebalances_seen`` is the number of rebalances whose median is used, None if it is not from the log.
-    """
+    """The source of each duration."""
 
     restart: DurationSource
     session: DurationSource
     rebalance: DurationSource
     handover: DurationSource
     rebalances_seen: int | None
+    """The number of rebalances whose median is used; None if it is not from the log."""
 
 
 class SimulationReport(msgspec.Struct, frozen=True):
-    """A group, the change, and the cost of each scenario.
-
-    ``assignor`` is the requested one or None. ``exact_ids``: the topics' ids are known; they decide ties in uniform.
-    ``lag`` is the group's lag and rates, None if they were not measured.
-    """
+    """A group, the change, and the cost of each scenario."""
 
     group: Group
     change: GroupChange
     assignor: str | None
+    """The requested one."""
     timing: SimulationTiming
     sources: DurationSources
     exact_ids: bool
+    """Whether the topics' ids are known; they decide ties in uniform."""
     played: tuple[SimulatedScenario, ...]
     lag: MeasuredLag | None = None
+    """None: not measured."""
 
     @property
     def lag_effect(self) -> LagEffect | None:
@@ -67,16 +64,16 @@ class SimulationReport(msgspec.Struct, frozen=True):
 
 
 class MemberChange(msgspec.Struct, frozen=True):
-    """A member before and after; ``before`` is None for an added member, ``after`` for one that is gone.
-
-    ``member_id`` is None if it is invented.
-    """
+    """A member before and after."""
 
     member_id: str | None
+    """None if it is invented."""
     instance_id: str | None
     name: str
     before: tuple[TopicPartition, ...] | None
+    """None for an added member."""
     after: tuple[TopicPartition, ...] | None
+    """None for one that is gone."""
 
     @property
     def gets(self) -> int:

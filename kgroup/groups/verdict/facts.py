@@ -90,16 +90,14 @@ def is_draining(report: GroupLag) -> bool:
 
 
 class RetentionVerdict(msgspec.Struct, frozen=True):
-    """The retention left of the partition whose unread records are deleted first.
-
-    ``left_ms`` is 0 if that can happen at any moment; None if retention deletes none, or the time is unknown.
-    ``too_late`` is whether records will be deleted before the partition has caught up at the present rates.
-    """
+    """The retention left of the partition whose unread records are deleted first."""
 
     text: str
     style: LineSeverity | None
     left_ms: int | None
+    """0 if that can happen at any moment; None if retention deletes none, or the time is unknown."""
     too_late: bool = False
+    """Whether records are deleted before the partition has caught up at the present rates."""
 
 
 def retention_verdict(report: GroupLag, evidence: LagEvidence) -> RetentionVerdict | None:

@@ -43,21 +43,20 @@ from kgroup.support.units import percent, plural, some_of
 
 
 class GroupVerdict(msgspec.Struct, frozen=True):
-    """A group's lag and its interpretation.
-
-    ``next`` is the next fact to check, None if nothing is unusual. ``commands`` are kgroup's commands that follow from
-    the verdict, the most urgent first.
-    """
+    """A group's lag and its interpretation."""
 
     group: Group
     report: GroupLag
     evidence: LagEvidence
     next: str | None
+    """The next fact to check; None if nothing is unusual."""
     shape: Shape
     safe: RetentionVerdict | None
     siblings: OtherGroupsLag | None
     record: StuckRecord | None
+    """The record that the group does not get past."""
     commands: tuple[str, ...]
+    """kgroup's commands that follow, the most urgent first."""
 
     @property
     def state(self) -> str:

@@ -30,15 +30,14 @@ class LagShape(ExplainedEnum):
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """The lagging partitions (``behind``) among ``of`` partitions with a known lag, and what they have in common.
-
-    ``subject`` is the member id, the broker id or the topic, None for other kinds.
-    """
+    """The lagging partitions and what they have in common."""
 
     kind: LagShape
     behind: tuple[PartitionLag, ...]
     of: int
+    """The number of partitions with a known lag."""
     subject: str | None = None
+    """The member id, the broker id or the topic; None for other kinds."""
 
 
 def shape_of(report: GroupLag) -> Shape:
@@ -126,20 +125,18 @@ def member_words(group: Group, member_id: str | None) -> str:
 
 
 class OtherGroupsLag(msgspec.Struct, frozen=True):
-    """The other groups of the lagging topics: those that keep up, those that lag too, and those with an unknown lag.
-
-    ``quiet`` groups have not committed for an hour, and those ``without_reader`` are Empty: the lag of either shows
-    nothing about the topic. ``unseen`` is a phrase
-    about groups that could not be read and may read the topics too; None without any.
-    """
+    """The other groups of the lagging topics."""
 
     topics: tuple[str, ...]
     keeping_up: tuple[str, ...]
     lagging: tuple[str, ...]
     unknown: tuple[str, ...]
     quiet: tuple[str, ...]
+    """They have not committed for an hour, so their lag shows nothing about the topic."""
     without_reader: tuple[str, ...]
+    """They are Empty with unread records; their lag shows nothing either."""
     unseen: str | None = None
+    """A phrase about groups that could not be read and may read the topics too."""
 
     @property
     def all_lag(self) -> bool:
