@@ -132,7 +132,7 @@ def _refuse_members(group: Group, how: Change, blocked_action: str) -> Refusal:
 
 
 def _list_members(cluster: ChangingCluster, groups: Sequence[Group], refusals: list[Refusal]) -> list[Refusal]:
-    """The same refusals; those of the first groups (at most 5) list their members."""
+    """The refusals, those of the first five groups with a list of their members."""
     live = {refusal.group for refusal in refusals}
     named = [group for group in groups if group.name in live and group.members][:_DESCRIBED_GROUPS]
     if not named:

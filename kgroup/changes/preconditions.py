@@ -44,7 +44,7 @@ def check_execution(run: Invocation, how: Execution) -> None:
 
 
 def prepare_change(run: Invocation, how: Change) -> None:
-    """The same for verbs that change offsets."""
+    """As ``check_execution``, and the options that only verbs that change offsets have."""
     if how.within is not None and not how.wait_empty:
         raise UsageError("--within requires --wait-empty")
     if how.within is not None:

@@ -152,7 +152,7 @@ def _of_other_group(
 def _of_logged_group(
     reporter: Reporter, cluster: ChangingCluster, name: str, source: FromLog
 ) -> tuple[ToRequested, tuple[RowError, ...]]:
-    """The same from ``__consumer_offsets``, without the group's coordinator."""
+    """The commits of another group as ``__consumer_offsets`` has them, without a request to its coordinator."""
     # Imported here: only a failed coordinator makes it necessary.
     from kgroup.groups.state_from_log import log_line
     from kgroup.queries.from_log import check_bounds, choose_logged, warn_open_transactions, without_stale

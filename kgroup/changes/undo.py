@@ -157,7 +157,7 @@ def _stands(cluster: ChangingCluster, entry: JournalEntry) -> bool:
 
 
 def clear_stale_members(reporter: Reporter, cluster: ChangingCluster, entry: JournalEntry, *, execute: bool) -> None:
-    """See ``remove_stale_members``, for the groups whose types the undo restores."""
+    """Remove the members that a killed conversion left in the groups whose types the undo restores."""
     groups = cluster.describe(sorted(entry.groups), STATE_ONLY).groups
     remove_stale_members(reporter, cluster, groups, execute=execute)
 

@@ -6,7 +6,7 @@ For any number of groups: one request for each of their coordinators, and for ea
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from kgroup.cluster.topic_retention import TopicRetentions
     from kgroup.groups.state_from_log import LoggedState
     from kgroup.model.migration_facts import OpenTransaction
-
-T = TypeVar("T")
 
 DESCRIBED_TYPES = ("classic", "consumer")
 HIDDEN_FOR_S = 30.0

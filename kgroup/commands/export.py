@@ -69,7 +69,7 @@ def export(run: Invocation, which: Selection, when: AsOf, source: FromLog) -> Ou
 
 
 def _from_log(run: Invocation, which: Selection, when: AsOf, source: FromLog) -> Outcomes:
-    """The same from ``__consumer_offsets``, all groups at once."""
+    """Export the commits in ``__consumer_offsets``, of all groups at once."""
     # Imported here: rarely used.
     from kgroup.queries.from_log import (
         check_bounds,
