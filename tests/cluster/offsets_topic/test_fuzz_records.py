@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 
 from kgroup.cluster.byte_reader import MalformedRecord
-from kgroup.cluster.consumer_protocol import decode_assignment, decode_subscription
 from kgroup.cluster.offsets_topic.commit_runs import CommitRun
 from kgroup.cluster.offsets_topic.decode import decode, key_prefix, usual_commit
 from kgroup.cluster.offsets_topic.events import ending_of, event_of
@@ -29,7 +28,7 @@ from kgroup.cluster.offsets_topic.record_batches import (
 from kgroup.model.group_log import CommitWritten, Event, TransactionEnd
 from kgroup.model.groups import LogRange
 from kgroup.support.errors import KgroupError
-from tests.helpers.fuzzing import QUICK_AND_LONG, REAL, broken, events_of, fuzz, records
+from tests.helpers.fuzzing import LONG, QUICK_AND_LONG, REAL, broken, events_of, fuzz, records
 
 ALL = LogRange(0, 1 << 62)
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
@@ -367,7 +366,7 @@ def test_a_batch_that_was_cut_off_is_left_out() -> None:
         assert [batch.end for batch in batches(whole + whole[:length])] == [3]
 
 
-@QUICK_AND_LONG
+@pytest.mark.parametrize("examples", [600, pytest.param(LONG, marks=pytest.mark.soak)])
 def test_any_record(examples: int) -> None:
     def check(given: tuple[bytes, bytes | None]) -> None:
         key, value = given
@@ -403,17 +402,3 @@ def test_any_log(examples: int) -> None:
         assert len(found) == sum(map(len, alone)), "what is around a record never makes it an event, or none"
 
     fuzz(examples, st.lists(entry, max_size=20), check)
-
-
-@QUICK_AND_LONG
-def test_any_subscription_and_assignment(examples: int) -> None:
-    blobs = [value for _, value in REAL if value is not None] + [
-        b"\x00\x01\x00\x00\x00\x01\x00\x06orders\xff\xff\xff\xff\x00\x00\x00\x01\x00\x06orders\x00\x00\x00\x01\x00\x00\x00\x02",
-        b"\x00\x00\x00\x00\x00\x01\x00\x06orders\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x01\xff\xff\xff\xff",
-    ]
-
-    def check(data: bytes) -> None:
-        decode_subscription(data)
-        decode_assignment(data)
-
-    fuzz(examples, broken(st.sampled_from(blobs)) | st.binary(max_size=80), check)
