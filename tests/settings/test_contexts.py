@@ -180,15 +180,6 @@ def test_a_bad_timeout_is_told_by_line(write: Callable[[str], Path]) -> None:
     assert f"{path}:4" in raised.value.message
 
 
-def test_unknown_settings_of_a_context_warn(write: Callable[[str], Path]) -> None:
-    path = write("contexts:\n  a:\n    bootstrap.servers: a:1\n    readonly: true\n")
-    notes = Notes()
-    resolve(Connection(context="a"), notes, {})
-    assert notes.warnings == [
-        f'unknown setting readonly from context "a" ({path}:4) has no effect; did you mean read_only'
-    ]
-
-
 CHANGING = {
     "reset": ["reset", "g", "--topic", "t", "--to-latest"],
     "undo": ["undo"],

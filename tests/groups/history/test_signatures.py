@@ -32,14 +32,6 @@ def start() -> Log:
     return Log().at(-60).generation(9, *(pod(n) for n in range(COUNT)))
 
 
-def test_a_rollout() -> None:
-    (found,) = rolling(start(), 0).history().signatures
-
-    assert found.kind is SignatureKind.ROLLOUT
-    assert (found.rebalances, found.members) == (8, ("pod-0", "pod-1", "pod-2", "pod-3"))
-    assert found.text == "4 of 4 members replaced once, in 8 rebalances"
-
-
 @pytest.mark.parametrize(
     ("numbers", "pause"),
     [
@@ -146,12 +138,6 @@ def test_a_rollout_of_static_members_is_one_too() -> None:
     assert (history.totals.rebalances, history.totals.returned) == (0, 2)
 
 
-def test_everybody_at_once_is_a_rollout() -> None:
-    log = start().at(5).generation(10).at(15).generation(11, *(pod(n, 2) for n in range(COUNT)))
-
-    assert [one.kind for one in log.history().signatures] == [SignatureKind.ROLLOUT]
-
-
 @pytest.mark.parametrize(
     ("elapsed", "commits", "found"),
     [
@@ -214,14 +200,6 @@ def test_totals() -> None:
 @pytest.mark.parametrize(("now", "over"), [(110, False), (129, False), (131, True)])
 def test_whether_it_is_over(now: float, over: bool) -> None:
     assert rolling(start(), 0).history(now=now).over is over
-
-
-def test_without_rebalances_it_is_neither() -> None:
-    history = start().history()
-
-    assert history.over is None
-    assert history.before is not None
-    assert history.totals.per_hour == 0
 
 
 def test_steps_outside_of_the_span_are_left_out() -> None:
