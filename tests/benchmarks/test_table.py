@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from tests.benchmarks.measurement import Hold, Machine, Measurement, Result
+from tests.benchmarks.measurement import Machine, Measurement, Result
 from tests.benchmarks.table import as_text
 
 SMALL, LARGE = (Machine(cores, 8, "any", "Linux x86_64", "3.12.1") for cores in (2, 16))
-COMPARED = Measurement("read", "s", (1.0, 2.0, 3.0), (4.0,), holds=(Hold(at_most=0.4), Hold(at_most=60, of="peak_mb")))
 FIRST = Result(
     "reading",
     "2026-01-02T03:04:05+00:00",

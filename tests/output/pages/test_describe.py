@@ -199,14 +199,6 @@ def test_nothing_stands_out_and_no_line_says_so(about: Group) -> None:
     assert not any(line.startswith("->") for line in drawn(about))
 
 
-def test_plumbing() -> None:
-    members = [member("enrich-0", 0), member("enrich-1", 1), member("enrich-2", 2)]
-    about = group([partition(n, 0, owner) for n, owner in enumerate(members)], members, leader="enrich-0")
-
-    assert membership_line(about) == "3 members, none idle, range assignor, leader enrich-0, coordinator 2 (b2:9092)"
-    assert drawn(about)[-1] == membership_line(about)
-
-
 def test_plumbing_without_members_and_coordinator() -> None:
     assert membership_line(group(state="Empty", coordinator=None, assignor=None)) == "no members"
 

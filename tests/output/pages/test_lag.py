@@ -10,16 +10,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from kgroup.groups.lag.checks import LagBounds, check_lag
-from kgroup.groups.lag.evidence import MemberFacts
 from kgroup.groups.lag.measure import measure_lag
 from kgroup.groups.lag.report import GroupLag, LagSum, RowLevel, SortBy, rows_of, sort_rows
-from kgroup.groups.verdict.group import group_verdict
 from kgroup.model.metrics import Metric
 from kgroup.model.outcome import Outcome
 from kgroup.output.formats.envelope import of_outcomes
 from kgroup.output.formats.prometheus import exposition
-from kgroup.output.pages import describe
-from kgroup.output.pages.describe_records import DescribePart as Shown
 from kgroup.output.pages.lag import PLAIN, LagPage, LagView, MeasuredGroup, RefreshValues, outcome, sparkline
 from kgroup.output.pages.lag_metrics import lag_metrics
 from kgroup.output.pages.lag_records import records_of
@@ -131,31 +127,6 @@ def test_by_topic_and_by_partition() -> None:
     assert partitions[1].split()[:2] == ["GROUP", "PARTITION"]
     assert partitions[2].split()[:2] == ["both", "audit:0"]
     assert page([both], LagView(RowLevel.PARTITION))[1].split()[0] == "PARTITION"
-
-
-def test_one_group_has_its_verdict_above() -> None:
-    about = group([STUCK, *FINE])
-    found = group_verdict(about, evidence([STUCK, *FINE], state_since_ms=NOW - 41 * MINUTE))
-
-    lines = page([MeasuredGroup(found.report, verdict=found)], LagView(RowLevel.PARTITION))
-
-    assert lines[0].startswith("orders-enrich  Stable for 41m  4 partitions")
-    assert [line.split()[0] for line in lines[1:7]] == ["LAG", "STUCK", "RECORD", "RATE", "RETENTION", "SHAPE"]
-    assert lines[7].startswith("-> enrich-1 (10.0.3.4)")
-    assert lines[8].split()[1] == "peek"
-    assert lines[11].split() == [
-        "orders:7",
-        "10000000",
-        "13940025",
-        "3940025",
-        "38m",
-        "38m",
-        "+1700/s",
-        *["not", "at", "this", "rate"],
-        "STOP",
-        "38m",
-        "enrich-1",
-    ]
 
 
 def test_violations_close_the_page_and_decide_the_exit() -> None:
@@ -306,36 +277,6 @@ def test_the_document_of_a_group_and_its_partitions_says_why_a_status_is_unknown
     for each in (data[0], data[0]["partitions"][1], data[0]["topics"][0]):
         assert (each["lag_status"], each["lag_status_unknown_reason"]) == ("ok", None)
         assert (each["pace"], each["caught_up_in_ms"]) == ("keeps-up", 0)
-
-
-def test_a_described_group_with_its_verdict() -> None:
-    parts = [STUCK, *FINE]
-    about = group(parts)
-    known = evidence(parts, state_since_ms=NOW - 41 * MINUTE, members={"enrich-1": MemberFacts(HOUR, 45_000)})
-    found = describe.outcome(Shown.PAGE, [about], CLUSTER, verdicts={about.name: group_verdict(about, known)})
-
-    lines = drawn(found)
-
-    assert lines[0].startswith("orders-enrich  Stable for 41m  classic  generation 112")
-    heading = next(n for n, line in enumerate(lines) if line.startswith("PARTITION"))
-    assert lines[heading].split() == "PARTITION COMMITTED LOG-END LAG TIME-LAG LAST-COMMIT STATUS OWNER".split()  # noqa: SIM905
-    assert lines[heading + 1].split() == [
-        "orders:7",
-        "10000000",
-        "13940025",
-        "3940025",
-        "38m",
-        "38m",
-        "STOP",
-        "38m",
-        "enrich-1",
-    ]
-    row = next(line for line in lines if line.startswith("enrich-1"))
-    assert row.split()[-4:] == ["3940025", "1", "45s", "1h"]
-    (data,) = plain(of_outcomes("describe", [found]).data)
-    assert data["verdict"]["stuck_partitions"] == ({"topic": "orders", "partition": 7},)
-    assert data["partitions"][0]["time_lag_ms"] == 38 * MINUTE
-    assert data["partitions"][0]["last_commit_at"] == "2026-11-21T00:58:40.000Z"
 
 
 @pytest.mark.parametrize("a_part", [1, 4, 99])

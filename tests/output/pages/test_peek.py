@@ -6,7 +6,7 @@ import pytest
 
 from kgroup.groups.peek import PeekedPartition, PeekTarget, ReadableLog, ReadLimit, ReadWindow
 from kgroup.groups.stuck_record import StuckRecord
-from kgroup.model.blocks import Table, Text, Title
+from kgroup.model.blocks import Text, Title
 from kgroup.model.json_lines import ValueFormat
 from kgroup.model.records import ConsumerRecord
 from kgroup.output.pages.peek import PeekView, screen
@@ -47,15 +47,6 @@ def stuck_at(*, before: bool = False, later: bool = False) -> StuckRecord:
 def lines(each: PeekedPartition, shown: PeekView | None = None) -> list[str]:
     blocks = screen([each], shown or view()).blocks
     return [line for block in blocks if isinstance(block, Text) for line in block.lines]
-
-
-def test_a_page() -> None:
-    title, facts, table = screen([peeked(record(4), record(5))], view()).blocks
-    assert title == Title("ledger  pay:2")
-    assert facts == Text(("pay:2  committed 4, log 0 to 20",))
-    assert isinstance(table, Table)
-    assert [row[0] for row in table.rows] == [4, 5]
-    assert screen([], view()).blocks == ()
 
 
 @pytest.mark.parametrize(
