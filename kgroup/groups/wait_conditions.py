@@ -13,7 +13,7 @@ from typing import ClassVar
 import msgspec
 
 from kgroup.groups.member_labels import labels
-from kgroup.model.groups import Group, Partition
+from kgroup.model.groups import Group, Partition, RangeStatus
 from kgroup.model.hidden_commits import hidden_words
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration, parse_duration
@@ -292,7 +292,7 @@ def _lag(partition: Partition) -> int | None:
     if partition.commit is None and partition.log is not None and partition.error is None:
         return partition.log.end - partition.log.start
     # A commit above the log end is not a lag of 0: the topic was recreated, and the consumer will be reset.
-    return None if partition.error or partition.out_of_range == "above-log-end" else partition.lag
+    return None if partition.error or partition.out_of_range is RangeStatus.ABOVE_LOG_END else partition.lag
 
 
 def _lag_unknown(observation: Observation) -> str | None:

@@ -25,6 +25,13 @@ class GroupSource(ExplainedEnum):
     LOG = "log", "it was read from __consumer_offsets"
 
 
+class RangeStatus(ExplainedEnum):
+    """Where a committed offset is outside the log."""
+
+    BELOW_LOG_START = "below-log-start", "below the log start offset"
+    ABOVE_LOG_END = "above-log-end", "above the log end offset"
+
+
 class RowError(msgspec.Struct, frozen=True):
     """The failure of one group, topic or partition; the rest of the result is valid.
 
@@ -208,14 +215,14 @@ class Partition(msgspec.Struct, frozen=True, gc=False):
         return log.end - first_unread if log.end > first_unread else 0
 
     @property
-    def out_of_range(self) -> str | None:
-        """``below-log-start`` or ``above-log-end`` if the committed offset is outside the log, otherwise None."""
+    def out_of_range(self) -> RangeStatus | None:
+        """Where the committed offset is, if it is outside the log."""
         commit, log = self.commit, self.log
         if commit is None or log is None:
             return None
         if commit.offset < log.start:
-            return "below-log-start"
-        return "above-log-end" if commit.offset > log.end else None
+            return RangeStatus.BELOW_LOG_START
+        return RangeStatus.ABOVE_LOG_END if commit.offset > log.end else None
 
 
 class GroupTotals(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""The JSON Schema (2020-12) of each kind of document, made from its Structs and ``kgroup/data/json_fields.yaml``."""
+"""The JSON Schema (2020-12) of each kind of document, made from its Structs and ``kgroup/data/json_kinds.yaml``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from kgroup.queries.data_files import read_tables
-from kgroup.queries.json_shapes import Field, Shapes, values_of
+from kgroup.queries.json_shapes import Field, Shapes
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _PAGE = "docs/reference/json.md in kgroup's repository has the same fields as a page"
@@ -43,7 +43,7 @@ PRIMITIVES = {
     "epoch ms": "an instant in milliseconds since 1970-01-01T00:00:00Z: an integer",
     "any": "any JSON value",
 }
-"""The types that a line of the table may name, besides shapes and enumerations, and what they are."""
+"""The types that are neither Structs nor enumerations, and what they are."""
 
 
 class Kind(msgspec.Struct, frozen=True):
@@ -96,7 +96,7 @@ class FieldTable(msgspec.Struct, frozen=True):
 @cache
 def field_table() -> FieldTable:
     """The table of the package. Raises KgroupError if the file is damaged."""
-    return read_tables(_table, "json_fields.yaml")
+    return read_tables(_table, "json_kinds.yaml")
 
 
 def kinds_of(verb: str) -> tuple[Kind, ...]:
@@ -173,6 +173,4 @@ def _table(tables: Mapping[str, Any]) -> FieldTable:
         for name, row in tables["kinds"].items()
     }
     shapes.add("kgroup.model.envelope:Envelope")
-    for name, values in tables["enumerations"].items():
-        shapes.enumerations[name] = values_of(values) if isinstance(values, str) else values
     return FieldTable(kinds, shapes.fields, shapes.enumerations).in_order_of_use()

@@ -39,21 +39,8 @@ class Shapes(msgspec.Struct):
 
         Raises KgroupError if a field has no meaning.
         """
-        return _type(_class_at(place), self)
-
-
-def values_of(place: str) -> dict[str, str]:
-    """The values and meanings of the enumeration at ``module:Class``."""
-    return _values(_class_at(place))
-
-
-def _class_at(place: str) -> Any:
-    module, _, name = place.partition(":")
-    return getattr(import_module(module), name)
-
-
-def _values(class_: Any) -> dict[str, str]:
-    return {getattr(each, "code", each.value): each.meaning for each in class_ if each.meaning}
+        module, _, name = place.partition(":")
+        return _type(getattr(import_module(module), name), self)
 
 
 def _add(struct: type[msgspec.Struct], shapes: Shapes) -> None:
@@ -92,7 +79,9 @@ def _type(hint: Any, shapes: Shapes, *, within: bool = False) -> str:
     if origin is not None:
         return f"list of {_type(inner[0], shapes, within=True)}"
     if issubclass(hint, Enum):
-        shapes.enumerations[_words(hint)] = _values(hint)
+        shapes.enumerations[_words(hint)] = {
+            getattr(each, "code", each.value): each.meaning for each in hint if each.meaning
+        }
     elif _words(hint) not in shapes.fields:
         _add(hint, shapes)
     return _words(hint)

@@ -1,4 +1,4 @@
-"""What is wrong with a JSON document by ``kgroup/data/json_fields.yaml``: a missing or unknown field, a type."""
+"""What is wrong with a JSON document by its kind: a missing or unknown field, a type."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def faults(document: Any) -> list[str]:
     """The faults of a document; none: it has all fields of its kind, and no others."""
     kind = document.get("kind")
     if kind not in field_table().kinds:
-        return [f"{kind} is not a kind of json_fields.yaml"]
+        return [f"{kind} is not a kind of json_kinds.yaml"]
     return [f"{kind} {text}" for error in _validator(kind).iter_errors(document) for text in _texts(error)]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kgroup.groups.doctor.finding import Answer, Rule, Severity, kgroup_command, unread_partitions_text
 from kgroup.groups.doctor.snapshot import GroupSnapshot
-from kgroup.model.groups import Partition
+from kgroup.model.groups import Partition, RangeStatus
 from kgroup.support.units import human_count, plural, some_of
 
 OUT_OF_RANGE = Rule(
@@ -73,7 +73,7 @@ def out_of_range(snapshot: GroupSnapshot) -> Answer:
 
 
 def _below(partition: Partition) -> bool:
-    return partition.out_of_range == "below-log-start"
+    return partition.out_of_range is RangeStatus.BELOW_LOG_START
 
 
 def _more(count: int) -> str:

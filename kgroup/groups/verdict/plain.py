@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kgroup.model.groups import Group, Partition
+from kgroup.model.groups import Group, Partition, RangeStatus
 from kgroup.model.hidden_commits import hidden_words
 from kgroup.support.units import human_count, percent, plural
 
@@ -57,7 +57,7 @@ def range_line(outside: Sequence[Partition]) -> str:
     assert first.commit is not None
     assert first.log is not None
     where, offset = f"{first.tp}", first.commit.offset
-    if first.out_of_range == "below-log-start":
+    if first.out_of_range is RangeStatus.BELOW_LOG_START:
         gone = first.log.start - offset
         what = f"committed {offset} lies below the log start {first.log.start}: {plural(gone, 'offset')} gone"
     else:

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
-from kgroup.model.groups import Coordinator, Group, GroupTotals, Member, Partition, TopicPartitions
+from kgroup.groups.lag.status import LagStatus
+from kgroup.model.groups import (
+    Coordinator,
+    Group,
+    GroupSource,
+    GroupTotals,
+    Member,
+    Partition,
+    RangeStatus,
+    TopicPartitions,
+)
 from kgroup.model.pending_catchup import PendingCatchup
 from kgroup.model.topic_partition import PartitionName, partition_names
 from kgroup.support.instants import rfc3339
@@ -56,9 +66,9 @@ class DescribedPartition(msgspec.Struct, frozen=True, gc=False):
     ]
     last_commit_at: Annotated[Instant | None, "When the offset was committed; null if unknown or without a verdict."]
     range_status: Annotated[
-        str | None, "range status or null", "Where the committed offset is outside the log; null if it is within."
+        str | None, RangeStatus, "Where the committed offset is outside the log; null if it is within."
     ]
-    lag_status: Annotated[str | None, "lag status or null", "Burrow's status; null if unknown or without a verdict."]
+    lag_status: Annotated[str | None, LagStatus, "Burrow's status; null if unknown or without a verdict."]
     member_id: Annotated[str | None, "The member that the partition is assigned to."]
     client_id: Annotated[str | None, "The client id of that member."]
     host: Annotated[str | None, "The address of that member."]
@@ -92,7 +102,7 @@ class DescribedGroupDocument(msgspec.Struct, frozen=True):
     pending_catchups: Annotated[
         tuple[PendingCatchup, ...] | None, "Catch-ups that are not finished; null if the ledger cannot be read."
     ]
-    source: Annotated[str, "source", "Where the group was read."]
+    source: Annotated[GroupSource, "Where the group was read."]
     newest_record_at: Annotated[
         Instant | None, "The time of the newest record of the group; null if the coordinator answered."
     ]
@@ -130,7 +140,7 @@ def described_document(
         verdict=judged,
         totals=group.totals,
         pending_catchups=None if pending is None else tuple(pending),
-        source="coordinator" if logged is None else "log",
+        source=GroupSource.COORDINATOR if logged is None else GroupSource.LOG,
         newest_record_at=None if logged is None else rfc3339(logged.newest_ms),
     )
 

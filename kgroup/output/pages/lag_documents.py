@@ -39,9 +39,7 @@ class LagSumDocument(msgspec.Struct, frozen=True, kw_only=True):
     time_lag_ms: Annotated[Ms | None, "Age of the first unread record; 0 if nothing is unread, null if unknown."]
     largest_partition: Annotated[PartitionName | None, "The partition with the largest lag."]
     oldest_partition: Annotated[PartitionName | None, "The partition with the oldest unread record."]
-    lag_status: Annotated[
-        str | None, "lag status or null", "Burrow's status, of several partitions the worst; null if unknown."
-    ]
+    lag_status: Annotated[str | None, LagStatus, "Burrow's status, of several partitions the worst; null if unknown."]
     lag_status_began_at: Annotated[Instant | None, "Since when the status is as it is."]
     lag_status_began_at_ms: Annotated[EpochMs | None, "Since when the status is as it is."]
     lag_status_unknown_reason: Annotated[str | None, "Why the status is unknown."]
@@ -49,7 +47,7 @@ class LagSumDocument(msgspec.Struct, frozen=True, kw_only=True):
     out_per_s: Annotated[PerSecond | None, "Offsets that the group commits."]
     rate_span_ms: Annotated[Ms | None, "The span of time that the rates are measured over."]
     growth_per_s: Annotated[PerSecond | None, "How fast the lag grows; negative if it shrinks."]
-    pace: Annotated[LagTrend | None, "pace or null", "The trend of the lag; null if unknown."]
+    pace: Annotated[LagTrend | None, "The trend of the lag; null if unknown."]
     caught_up_in_ms: _CaughtUpIn
 
 
@@ -91,7 +89,7 @@ class PartitionLagDocument(msgspec.Struct, frozen=True, gc=False):
     time_lag_ms: Annotated[Ms | None, "Age of the first unread record; 0 if nothing is unread, null if unknown."]
     last_commit_at: Annotated[Instant | None, "When the group committed last."]
     last_commit_at_ms: Annotated[EpochMs | None, "When the group committed last."]
-    lag_status: Annotated[str | None, "lag status or null", "Burrow's status; null if unknown."]
+    lag_status: Annotated[str | None, LagStatus, "Burrow's status; null if unknown."]
     lag_status_began_at: Annotated[Instant | None, "Since when the status is as it is."]
     lag_status_began_at_ms: Annotated[EpochMs | None, "Since when the status is as it is."]
     lag_status_unknown_reason: Annotated[str | None, "Why the status is unknown."]
@@ -99,7 +97,7 @@ class PartitionLagDocument(msgspec.Struct, frozen=True, gc=False):
     out_per_s: Annotated[PerSecond | None, "Offsets that the group commits."]
     rate_span_ms: Annotated[Ms | None, "The span of time that the rates are measured over."]
     growth_per_s: Annotated[PerSecond | None, "How fast the lag grows; negative if it shrinks."]
-    pace: Annotated[LagTrend | None, "pace or null", "The trend of the lag; null if unknown."]
+    pace: Annotated[LagTrend | None, "The trend of the lag; null if unknown."]
     caught_up_in_ms: _CaughtUpIn
     retention_left_ms: _RetentionLeft
     member_id: Annotated[str | None, "The member that the partition is assigned to."]
@@ -110,10 +108,10 @@ class PartitionLagDocument(msgspec.Struct, frozen=True, gc=False):
     lag_unknown_reason: Annotated[str | None, "Why the lag is unknown."]
 
 
-class LagShapeDocument(msgspec.Struct, frozen=True):
+class LaggingPartitions(msgspec.Struct, frozen=True):
     """What the partitions that lag have in common."""
 
-    pattern: Annotated[LagShape, "shape of lag", "Which partitions lag."]
+    pattern: Annotated[LagShape, "Which partitions lag."]
     subject: Annotated[str | None, "The member, broker or topic that they have in common."]
     partitions: Annotated[tuple[PartitionName, ...], "Partitions that lag."]
     partition_count: Annotated[Count, "Number of partitions with a known lag."]
@@ -144,9 +142,9 @@ class VerdictDocument(msgspec.Struct, frozen=True):
 
     state_began_at: Annotated[Instant | None, "Since when the group has its state."]
     state_began_at_ms: Annotated[EpochMs | None, "Since when the group has its state."]
-    lag_status: Annotated[str | None, "lag status or null", "The worst status of a partition; null if unknown."]
+    lag_status: Annotated[str | None, LagStatus, "The worst status of a partition; null if unknown."]
     draining: Annotated[bool | None, "Whether the lag shrinks; null if unknown."]
-    shape: Annotated[LagShapeDocument, "Which partitions lag, and what they have in common."]
+    shape: Annotated[LaggingPartitions, "Which partitions lag, and what they have in common."]
     stuck_partitions: Annotated[
         tuple[PartitionName, ...], "Partitions whose committed offset does not move although records are unread."
     ]
@@ -206,7 +204,7 @@ def verdict_document(verdict: GroupVerdict) -> VerdictDocument:
         state_began_at_ms=evidence.state_since_ms,
         lag_status=_code(report.total.status),
         draining=None if report.total.outlook.pace is LagTrend.UNKNOWN else is_draining(report),
-        shape=LagShapeDocument(shape.kind, shape.subject, _names(shape.behind), shape.of),
+        shape=LaggingPartitions(shape.kind, shape.subject, _names(shape.behind), shape.of),
         stuck_partitions=_names(stuck_of(report)),
         retention_left_ms=None if verdict.safe is None else verdict.safe.left_ms,
         other_groups=None if verdict.siblings is None else _other_groups(verdict.siblings),

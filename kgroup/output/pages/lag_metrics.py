@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.lag.status import LagStatus
+from kgroup.model.groups import RangeStatus
 from kgroup.model.metrics import Labels, Metric, MetricSample
 
 _STATES = (
@@ -168,7 +169,7 @@ def _labels(at: Labels, row: PartitionLag) -> Labels:
 def _flags(row: PartitionLag) -> Labels:
     return (
         ("compaction_detected", "true" if row.phantom else "false"),
-        ("data_loss_detected", "true" if row.partition.out_of_range == "below-log-start" else "false"),
+        ("data_loss_detected", "true" if row.partition.out_of_range is RangeStatus.BELOW_LOG_START else "false"),
     )
 
 
@@ -178,7 +179,7 @@ def _committed(row: PartitionLag) -> int | None:
 
 def _is_above_log_end(row: PartitionLag) -> bool:
     """Whether the commit is above the log end: it belongs to a log that is gone, so what was read is unknown."""
-    return row.partition.out_of_range == "above-log-end"
+    return row.partition.out_of_range is RangeStatus.ABOVE_LOG_END
 
 
 def _margin(row: PartitionLag) -> int | None:
