@@ -18,7 +18,7 @@ from kgroup.cluster.offsets_topic.group_past import UnknownPasts
 from kgroup.cluster.offsets_topic.replica_health import offsets_topic
 from kgroup.cluster.open_transactions import OpenTransactions
 from kgroup.cluster.snapshot import Cluster, Snapshot
-from kgroup.cluster.topics import LogView, TopicLayout, list_topics
+from kgroup.cluster.topics import Layouts, LogView, TopicLayout, list_topics
 from kgroup.groups.doctor.about_lag import asks_for_first_unread, may_be_stuck
 from kgroup.groups.doctor.from_log import from_log
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot, TopicDetails
@@ -41,7 +41,6 @@ from kgroup.support.units import plural
 _STATE_SUFFIX = "-changelog"
 _NO_OFFSET = 0
 """Where a commit is in the log of groups: the past of a group does not keep it, and no rule needs it."""
-Layouts = Mapping[str, TopicLayout | KgroupError]
 Views = Mapping[TopicPartition, LogView | KgroupError]
 
 
