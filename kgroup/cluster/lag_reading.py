@@ -21,7 +21,7 @@ from kgroup.cluster.first_records import First, Span, first_records
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.offsets_topic.group_log import GroupLogs, ReadDepth, read_group_logs
 from kgroup.cluster.offsets_topic.scan import ByteBudget
-from kgroup.cluster.topics import LogView, TopicLayout, log_views, offsets_topic_layout, topic_layouts
+from kgroup.cluster.topics import Layouts, LogView, TopicLayout, log_views, offsets_topic_layout, topic_layouts
 from kgroup.model.groups import Group, LogRange, Partition
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotAuthorized
@@ -91,7 +91,7 @@ class LagFacts(msgspec.Struct, frozen=True):
     ``firsts`` has the first unread record of each partition of a group, by the group's name.
     """
 
-    layouts: Mapping[str, TopicLayout | KgroupError]
+    layouts: Layouts
     views: Mapping[TopicPartition, LogView | KgroupError]
     logs: GroupLogs
     firsts: Mapping[str, Mapping[TopicPartition, First]]
@@ -157,7 +157,7 @@ async def _of_topics(
     groups: Sequence[Group],
     need: Need,
     back: LookBack,
-    layouts: Mapping[str, TopicLayout | KgroupError],
+    layouts: Layouts,
 ) -> LagFacts:
     partitions = {p.tp for group in groups for p in group.partitions if p.log is not None}
     views = await log_views(client, layouts, partitions, back.moments_ms)
@@ -187,10 +187,7 @@ async def _of_topics(
 
 
 async def _first_unread(
-    client: CoordinatorClient,
-    layouts: Mapping[str, TopicLayout | KgroupError],
-    spans: Mapping[str, Sequence[Span]],
-    need: Need,
+    client: CoordinatorClient, layouts: Layouts, spans: Mapping[str, Sequence[Span]], need: Need
 ) -> dict[str, dict[TopicPartition, First]]:
     all_ = chain.from_iterable(spans.values())
     firsts = await first_records(client, layouts, all_, read_committed=need.read_committed)
@@ -198,7 +195,7 @@ async def _first_unread(
 
 
 async def _open_transactions(
-    client: CoordinatorClient, layouts: Mapping[str, TopicLayout | KgroupError], partitions: Sequence[TopicPartition]
+    client: CoordinatorClient, layouts: Layouts, partitions: Sequence[TopicPartition]
 ) -> OpenTransactions:
     if not partitions:
         return {}
@@ -209,9 +206,7 @@ async def _open_transactions(
 
 
 async def _retention(
-    client: CoordinatorClient,
-    layouts: Mapping[str, TopicLayout | KgroupError],
-    partitions: Mapping[TopicPartition, None],
+    client: CoordinatorClient, layouts: Layouts, partitions: Mapping[TopicPartition, None]
 ) -> TopicRetentions | None:
     if not partitions:
         return None

@@ -12,7 +12,7 @@ from kgroup.cluster.broker_facts import broker_facts
 from kgroup.cluster.configs import group_configs
 from kgroup.cluster.snapshot import Cluster
 from kgroup.cluster.topic_visibility import may_hide_topics
-from kgroup.cluster.topics import TopicLayout
+from kgroup.cluster.topics import Layouts
 from kgroup.groups.change_plan import committed
 from kgroup.groups.member_labels import without_stale_members
 from kgroup.groups.migration.evidence import ApplicationClient, MigrationEvidence
@@ -37,7 +37,7 @@ def read_migration_evidence(
     reporter: Reporter,
     cluster: Cluster,
     selected: SelectedGroups,
-    layouts: Mapping[str, TopicLayout | KgroupError],
+    layouts: Layouts,
     others: Sequence[ListedGroup] = (),
     clients: ClientUse = (),
     configured: tuple[str, ...] = (),

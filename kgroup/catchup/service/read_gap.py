@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from kgroup.cluster.snapshot import Cluster
 from kgroup.cluster.topic_retention import TopicRetentions
-from kgroup.cluster.topics import LogView, TopicLayout
+from kgroup.cluster.topics import Layouts, LogView, TopicLayout
 from kgroup.groups.catchup.gap import Gap, GapInput, LastActivity, LastCommit, PartitionLog, plan_gap
 from kgroup.groups.catchup.gap_request import GapRequest
 from kgroup.groups.commit_tags import CatchupCommitTag
@@ -73,7 +73,7 @@ def _topics(group: Group | None, request: GapRequest) -> set[str]:
     return set() if group is None else {partition.topic for partition in group.partitions}
 
 
-def _require_named(layouts: Mapping[str, TopicLayout | KgroupError], request: GapRequest) -> None:
+def _require_named(layouts: Layouts, request: GapRequest) -> None:
     """Raise the error of a topic that cannot be read, and of a named range that does not exist."""
     for choice in request.topics:
         layout = layouts.get(choice.topic)
@@ -87,7 +87,7 @@ def _require_named(layouts: Mapping[str, TopicLayout | KgroupError], request: Ga
             raise NotFound(f"--range {item.tp}: the partition does not exist")
 
 
-def _partitions(layouts: Mapping[str, TopicLayout | KgroupError], request: GapRequest) -> list[TopicPartition]:
+def _partitions(layouts: Layouts, request: GapRequest) -> list[TopicPartition]:
     there = [
         TopicPartition(topic, number)
         for topic, layout in layouts.items()
@@ -164,7 +164,7 @@ class _Reading:
     def __init__(
         self,
         cluster: Cluster,
-        layouts: Mapping[str, TopicLayout | KgroupError],
+        layouts: Layouts,
         partitions: Sequence[TopicPartition],
         request: GapRequest,
         past: _Past,
@@ -197,9 +197,7 @@ class _Reading:
         return None if moment_ms is None else self._views[tp].at_times[self._columns[moment_ms]]
 
 
-def _without_log(
-    layouts: Mapping[str, TopicLayout | KgroupError], group: Group | None
-) -> dict[TopicPartition, KgroupError]:
+def _without_log(layouts: Layouts, group: Group | None) -> dict[TopicPartition, KgroupError]:
     """Partitions that the group has committed and that do not exist (any more)."""
     errors: dict[TopicPartition, KgroupError] = {}
     for item in () if group is None else group.partitions:
@@ -232,10 +230,7 @@ def _facts(
 
 
 def _with_oldest(
-    cluster: Cluster,
-    layouts: Mapping[str, TopicLayout | KgroupError],
-    gap: Gap,
-    logs: Mapping[TopicPartition, PartitionLog],
+    cluster: Cluster, layouts: Layouts, gap: Gap, logs: Mapping[TopicPartition, PartitionLog]
 ) -> tuple[dict[TopicPartition, PartitionLog], tuple[str, ...]]:
     """The logs with the time of the first record of each range."""
     # The first of several ranges of a partition has the oldest records.
