@@ -437,22 +437,6 @@ def test_any_group_can_be_measured_ordered_checked_and_written(parts: list[Part]
         assert row.time_lag_ms is None or row.time_lag_ms >= 0
 
 
-def test_the_document_of_a_stuck_partition() -> None:
-    document = lag_document(measured(STUCK))
-
-    assert document.lag_status == "stop"
-    assert document.topics[0].topic == "orders"
-    (row,) = document.partitions
-    assert row.lag == 3_940_025
-    assert row.time_lag_ms == 38 * MINUTE
-    assert row.lag_status_began_at_ms == NOW - 38 * MINUTE
-    assert row.lag_status_began_at == "2026-11-21T00:58:40.000Z"
-    assert row.out_per_s == 0
-    assert row.pace == "not-at-this-rate"
-    assert row.caught_up_in_ms is None
-    assert row.retention_left_ms == 11 * HOUR + 22 * MINUTE
-
-
 @pytest.mark.parametrize(
     ("rate", "text"),
     [(0, "0"), (0.4, "0.4/s"), (3.0, "3/s"), (17.4, "17/s"), (40_000, "40.0k/s"), (0.05, "3.0/min"), (0.001, "3.6/h")],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -31,7 +30,6 @@ from kgroup.model.topic_partition import TopicPartition
 from kgroup.output.pages.lag_documents import verdict_document
 from kgroup.output.pages.verdict import verdict_lines
 from kgroup.support.instants import rfc3339
-from kgroup.support.json_line import one_line_json
 from tests.helpers.cases.lag import (
     HALF_DAY,
     HOUR,
@@ -613,21 +611,7 @@ def test_shape(parts: list[Part], kind: LagShape) -> None:
     assert judged(found).shape.kind is kind
 
 
-def test_the_document() -> None:
-    document = json.loads(one_line_json(verdict_document(ONE_STUCK)))
-
-    assert document["lag_status"] == "stop"
-    assert document["draining"] is False
-    assert document["shape"] == {
-        "pattern": "one-partition",
-        "subject": None,
-        "partitions": [{"topic": "orders", "partition": 7}],
-        "partition_count": 6,
-    }
-    assert document["stuck_partitions"] == [{"topic": "orders", "partition": 7}]
-    assert document["retention_left_ms"] == 11 * HOUR + 22 * MINUTE
-    assert document["other_groups"]["keeping_up"] == ["orders-billing", "orders-search"]
-    assert [line["word"] for line in document["lines"]] == ["lag", "stuck", "record", "rate", "retention", "shape"]
+def test_other_groups_that_were_not_read_are_no_field() -> None:
     assert verdict_document(judged(FINE)).other_groups is None
 
 
