@@ -214,33 +214,10 @@ def test_a_document() -> None:
         PeekTarget("orders", 3, "svc", 12, "STALL 5m"), ReadableLog(0, 20, 18), window, ValueFormat.JSON
     )
 
-    assert json.loads(one_line_json(each.document())) == {
-        "group": "svc",
-        "topic": "orders",
-        "partition": 3,
-        "committed": 12,
-        "offset": 12,
-        "log_start": 0,
-        "log_end": 20,
-        "last_stable_offset": 18,
-        "lag_status": "stall",
-        "records": [
-            {
-                "topic": "orders",
-                "partition": 3,
-                "offset": offset,
-                "timestamp": None,
-                "timestamp_ms": None,
-                "key": None,
-                "value": value,
-                "headers": [],
-                "size_bytes": size,
-            }
-            for offset, value, size in ((13, {"a": 1}, 8), (14, {"base64": "/w=="}, 1))
-        ],
-        "empty_offsets": [{"start": 12, "end": 13}],
-        "stopped_reason": None,
-    }
+    document = json.loads(one_line_json(each.document()))
+    assert (document["last_stable_offset"], document["empty_offsets"]) == (18, [{"start": 12, "end": 13}])
+    records = [(one["offset"], one["timestamp"], one["value"], one["size_bytes"]) for one in document["records"]]
+    assert records == [(13, None, {"a": 1}, 8), (14, None, {"base64": "/w=="}, 1)]
     assert each.not_json == (14,)
     assert each.next_record == window.records[0]
     assert [b'"value": {"a": 1}' in line for line in lines_of([each])] == [True, False]
