@@ -45,7 +45,7 @@ class SharedTime(msgspec.Struct):
 
     @contextmanager
     def part(self, groups: int) -> Iterator[float]:
-        """How long the block for the next part, of so many groups, may take; what it takes more is no later part's."""
+        """How long the block for the next part, of so many groups, may take; later parts lose no time to it."""
         share_s = self.left_s * groups / self.groups if self.groups > groups else self.left_s
         self.groups -= groups
         began_s = time.monotonic()

@@ -385,6 +385,26 @@ def test_a_resume_that_becomes_the_runner_after_the_end_delivers_nothing(proxied
     )
 
 
+@pytest.mark.soak
+def test_a_resume_that_becomes_the_runner_after_a_cancel_writes_nothing(proxied: ProxiedBroker, name: Name) -> None:
+    kgroup, world = CommandLine(), proxied.world
+    crashed = crash(world, name("orders"), name("svc"))
+    copy = world.topic(name("copy"), 2)
+    kgroup("catchup", "start", crashed.group, "--release-only", "--execute")
+    plan = kgroup("catchup", "list", crashed.group, "-o", "json").data[0]["plan_id"]
+    begins = proxied.proxy.expect(Fault(INIT_PRODUCER_ID, Loss.NOTHING))
+    words = ("catchup", "resume", plan, "--to-topic", copy, "--master", "local[1]", "--timeout", "60s", "--execute")
+    with running(*words) as late:
+        wait_for(begins.met.is_set, "that it becomes the runner", 60)
+        kgroup("catchup", "cancel", plan, "--abandon", "--execute")
+        begins.go_on.set()
+        refused = late.ends(6)
+
+    assert f"{plan} is cancelled [closed]" in refused.stderr
+    after = kgroup("catchup", "show", plan, "-o", "json").data[0]
+    assert (after["state"], after["destination"], written(world, copy)) == ("cancelled", None, 0)
+
+
 @pytest.mark.parametrize("verb", ["start", "resume"])
 def test_a_run_that_is_ended_in_its_release_says_how_to_go_on_and_need_not_be_told_where_to(
     proxied: ProxiedBroker, ledger: str, name: Name, monkeypatch: pytest.MonkeyPatch, verb: str

@@ -376,7 +376,9 @@ class Ledger:
                 records = [item for item in self._reader.everything(offset) if item[2] is not None]
             except NotFound as error:
                 raise no_plan(plan_id) from error
-        LedgerView({plan_id}, lenient=lenient).add(records).ledgered(plan_id)
+        view = LedgerView({plan_id}, lenient=lenient).add(records)
+        if view.ledgered(plan_id).is_verified and not lenient:  # perhaps by a transaction that is aborted
+            view.progress(plan_id, (chunk.number for chunk in view.plan(plan_id).chunks))
 
     def fence_tasks(self, plan_id: str, numbers: Iterable[int]) -> None:
         """Take the ids of these tasks: their workers can no longer commit, and open transactions are aborted."""

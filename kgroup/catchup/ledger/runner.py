@@ -263,6 +263,9 @@ class Runner:
 
 def _after(snapshot: PlanSnapshot, values: tuple[_Written, ...]) -> PlanSnapshot:
     """The plan after these values were written."""
+    progress = {value.chunk: value for value in values if isinstance(value, ChunkProgress)}
+    if progress:
+        snapshot = replace(snapshot, progress={**snapshot.progress, **progress})
     for value in values:
         match value:
             case StateRecord():
@@ -271,8 +274,6 @@ def _after(snapshot: PlanSnapshot, values: tuple[_Written, ...]) -> PlanSnapshot
                 snapshot = replace(snapshot, delivery=value)
             case RunnerEpoch():
                 snapshot = replace(snapshot, epoch=value)
-            case ChunkProgress():
-                snapshot = replace(snapshot, progress={**snapshot.progress, value.chunk: value})
     return snapshot
 
 

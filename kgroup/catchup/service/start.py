@@ -197,9 +197,18 @@ def resume_catchup(
         rehearse(engine.reporter, session, effective, settings)
         with _take_over_released(engine, snapshot, options, assumed, delivery) as runner:
             if not runner.snapshot.state.state.is_open:
-                engine.reporter.note(f"another run has finished {runner.plan_id}: nothing to do")
-                return plan_status(engine, runner.snapshot)
+                return _ended_meanwhile(engine, runner.snapshot, assumed)
             return replay(engine, settings, runner, session, effective)
+
+
+def _ended_meanwhile(
+    engine: CatchupEngine, snapshot: PlanSnapshot, assumed: Mapping[TopicPartition, bool]
+) -> PlanStatus:
+    """A plan that another run finished or cancelled just before this run took it over."""
+    if (refusal := _refusal_of(engine.preview(snapshot, decisions.resume, assumed))) is not None:
+        return _refused_status(engine, snapshot, refusal)
+    engine.reporter.note(f"another run has finished {snapshot.plan.id}: nothing to do")
+    return plan_status(engine, snapshot)
 
 
 @contextmanager
@@ -212,25 +221,25 @@ def _take_over_released(
 ) -> Iterator[Runner]:
     """The runner of a plan, which is released first if needed. A signal is deferred until the release is done.
 
-    Another run may have finished the plan just before: then nothing is written.
+    Another run may have finished or cancelled the plan just before: then nothing is written.
     ``delivery`` is what ``options`` made of the plan when it was checked; it is written to the ledger.
     """
     with ExitStack() as stack:
         with defer_signals() as pending:
             with _explain_open_plan(engine, snapshot):
                 runner = stack.enter_context(engine.take_over(snapshot))
-                done = runner.snapshot.state.state is PlanState.DONE
-                if not done:
+                if is_open := runner.snapshot.state.state.is_open:
                     _require_same(runner, engine, options, delivery)
                     engine.reporter.note_effect(None)
                     if runner.snapshot.delivery != delivery:
                         runner.write(delivery)  # a resume after a crash needs no sink options
-                if released := not done and runner.snapshot.state.state is not PlanState.RELEASED:
+                if released := is_open and runner.snapshot.state.state is not PlanState.RELEASED:
                     engine.release(runner, assumed)
             if released:
                 engine.reporter.event("RELEASED", _released_text(runner.snapshot))
                 show_may_start(engine.reporter, runner.snapshot)
-        _raise_pending(engine, runner, pending)
+        if is_open:
+            _raise_pending(engine, runner, pending)
         yield runner
 
 

@@ -99,9 +99,11 @@ class Stopped(PartitionValue):
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """The result of a task, by its number."""
+    """What a task tells the driver at its end."""
 
     number: int
+    """The task's."""
+
     progress: tuple[ChunkProgress, ...]
     """What the ledger has of its chunks."""
 

@@ -59,7 +59,7 @@ def decode(key: bytes, value: bytes | None, log_offset: int, at_ms: int) -> Even
             why = f"a record of type {kind} has version {version}, newer than this program"
             return Unreadable(log_offset, at_ms, why, kind)
         return layout.event(log_offset, at_ms, *fields, layout.value(ByteReader(value, 2), version))
-    except FAULTS as error:
+    except (MalformedRecord, *FAULTS) as error:
         raise MalformedRecord(f"a record with key {key[:80].hex()} cannot be decoded: {error}") from error
 
 

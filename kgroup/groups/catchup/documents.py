@@ -148,7 +148,7 @@ def catchup_plan(state: VerifiedPlan, planned: StartPlan | None = None) -> Catch
     """A plan of the ledger and what was delivered of it; with ``planned`` the delivery has not begun."""
     ledgered, pending = state.snapshot, state.known_pending
     plan, delivery = ledgered.plan, ledgered.delivery
-    verification = state.verification if planned is None else None
+    verification = state.verification if planned is None and not state.is_unknown else None
     verified = {(*row.tp, row.start): row for row in (verification.partitions if verification else ())}
     deadline = next_deadline_ms(ledgered) if pending else None
     return CatchupPlanDocument(

@@ -313,7 +313,7 @@ class PlanSnapshot(Struct, frozen=True):
 
     @property
     def is_verified(self) -> bool:
-        """Whether the plan is done and its totals are complete: the ledger no longer has its chunks."""
+        """Whether the plan is done and its totals are complete: the ledger need not have its chunks any more."""
         return self.state.state is PlanState.DONE and self.totals is not None and self.totals.complete
 
     def with_totals(self, totals: PlanTotals) -> PlanSnapshot:

@@ -61,6 +61,12 @@ class VerifiedPlan(msgspec.Struct, frozen=True):
         return sum(row.offsets for row in self.verification.undelivered) if self.snapshot.state.state.is_open else 0
 
     @property
+    def is_unknown(self) -> bool:
+        """Whether the plan is done, and what it delivered cannot be read: its totals are damaged."""
+        snapshot = self.snapshot
+        return snapshot.state.state is PlanState.DONE and snapshot.damage is not None and self.progress[0] == 0
+
+    @property
     def known_pending(self) -> int | None:
         """As ``pending``; None if the plan's ranges cannot be read."""
         return self.pending if self.snapshot.plan.ranges else None

@@ -162,7 +162,7 @@ def _retention(gap: Gap, logs: Mapping[TopicPartition, PartitionLog], pace: Repl
             kept = f"retention keeps records for {format_duration(kept_s)}"
             yield _overtaken(RiskLevel.BLOCKED, item, f"{kept}, and the replay needs about {format_duration(takes)}")
         elif left_s <= 0:
-            yield _overtaken(RiskLevel.WARNING, item, f"{first} at any moment: its retention time is over")
+            yield _overtaken(RiskLevel.WARNING, item, f"{first} at any moment: the limit of retention is passed")
         elif left_s <= pace.startup_s:
             yield _overtaken(
                 RiskLevel.BLOCKED, item, f"{first} in {format_duration(left_s)}, before the replay can begin"

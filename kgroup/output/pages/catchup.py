@@ -57,7 +57,7 @@ def outcome(result: CatchupResult, cluster: ClusterRef, command: CommandLine, *,
     match result:
         case StartPlan():
             return Outcome(
-                data=(planned_catchup(result),),
+                data=(partial(planned_catchup, result),),
                 screen=lambda: plan_screen(result, command, verbose=verbose),
                 records=lambda: plan_records(result.gap),
                 cluster=cluster,
@@ -67,7 +67,7 @@ def outcome(result: CatchupResult, cluster: ClusterRef, command: CommandLine, *,
             )
         case ReleasedPlan(state=state):
             return Outcome(
-                data=(catchup_plan(state, result.planned),),
+                data=(partial(catchup_plan, state, result.planned),),
                 screen=lambda: released_screen(state, result.commands),
                 records=lambda: list_records([state]),
                 cluster=cluster,
@@ -76,7 +76,7 @@ def outcome(result: CatchupResult, cluster: ClusterRef, command: CommandLine, *,
             )
         case ReplayedPlan(state=state):
             return Outcome(
-                data=(catchup_plan(state),),
+                data=(partial(catchup_plan, state),),
                 screen=lambda: verification_screen(state, result.took_s, untouched=result.untouched),
                 records=lambda: list_records([state]),
                 cluster=cluster,
@@ -87,7 +87,7 @@ def outcome(result: CatchupResult, cluster: ClusterRef, command: CommandLine, *,
         case PlanStatus(state=state, refused=refused):
             group = state.snapshot.plan.group
             return Outcome(
-                data=(catchup_plan(state),),
+                data=(partial(catchup_plan, state),),
                 screen=lambda: show_screen(result, verbose=verbose),
                 records=lambda: list_records([state]),
                 cluster=cluster,
@@ -110,7 +110,7 @@ def outcome(result: CatchupResult, cluster: ClusterRef, command: CommandLine, *,
         case Cancellation():
             errors = tuple(refusal.row for refusal in result.refusals)
             return Outcome(
-                data=(cancelled_plan(result),),
+                data=(partial(cancelled_plan, result),),
                 screen=lambda: cancellation_screen(result, command),
                 records=lambda: cancellation_records(result),
                 cluster=cluster,

@@ -79,6 +79,10 @@ def show_screen(status: PlanStatus, *, verbose: bool) -> Screen:
     state, typed, gone = status.state, status.commands, status.gone
     snapshot, verification = state.snapshot, state.verification
     plan = snapshot.plan
+    if state.is_unknown:
+        assert snapshot.damage is not None
+        unknown = _line("DELIVERED", f"unknown: {snapshot.damage.message}", "bad")
+        return Screen((Title(f"{plan.id}  {state.phase}  {state.name}"), *_origin(state), unknown))
     title = Title(f"{plan.id}  {state.phase}  {percent(*state.progress)}  {state.name}")
     blocks: list[Block] = [title, *_origin(state)]
     blocks.append(_line("DELIVERED", state.progress_text))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from kgroup.groups.catchup.documents import catchup_plan
 from kgroup.groups.catchup.model import Delivery, Order, PlanState, RunnerEpoch, Task
 from kgroup.groups.catchup.plan_state import PlanCommands, VerifiedPlan
 from kgroup.groups.catchup.results import PlanStatus, ReplayedPlan
@@ -12,6 +13,7 @@ from kgroup.groups.catchup.verification import verify
 from kgroup.output.pages.catchup import outcome
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.command_line import CommandLine
+from kgroup.support.errors import Refused
 from tests.helpers import pages
 from tests.helpers.catchup.plans import NOW_MS, gap_range, ledgered, made, make_plan
 
@@ -53,6 +55,22 @@ def test_a_plan_that_is_never_verified_does_not_promise_that_nothing_is_lost() -
     assert [line for line in shown if line.startswith("-> ")] == [
         "-> resume   shows why the plan is NOT VERIFIED, and which commands help"
     ]
+
+
+def test_what_a_finished_plan_delivered_is_unknown_if_its_totals_are_damaged() -> None:
+    """Its chunks are deleted from the ledger: nothing says that they were not delivered."""
+    found = replace(
+        ledgered(PLAN, PlanState.DONE, delivery=DELIVERY),
+        damage=Refused("totals cannot be read", code="ledger-damaged"),
+    )
+    status = PlanStatus(VerifiedPlan(found, verify(found), NOW_MS), TYPED, None)
+    document = catchup_plan(status.state)
+
+    assert [line for line in drawn(status) if "DELIVERED" in line or "VERIFIED" in line] == [
+        "DELIVERED  unknown: totals cannot be read"
+    ]
+    assert (document.totals.verified, document.totals.undelivered_offset_count) == (None, None)
+    assert [row.verified for row in document.ranges] == [None, None]
 
 
 def test_what_is_delivered_and_may_be_delivered_twice() -> None:
