@@ -109,7 +109,7 @@ def _execute(verb: str, run: Invocation, call: Callable[[Invocation], VerbResult
 
 
 def _run_verb(verb: str, run: Invocation, call: Callable[[Invocation], VerbResult]) -> ExitCode:
-    """The only place where errors become exit codes."""
+    """Show the result, and return its exit code (``Outcome.exit_code``), or that of the error that was raised."""
     from kgroup.model.outcome import Outcome
     from kgroup.output.present import present
     from kgroup.output.watch.request import WatchedVerb

@@ -332,7 +332,8 @@ def _outcome(
         verbose=which.verbose,
     )
     made = outcome(result, wording, cluster.ref, run.reporter, run.command, nothing=_nothing(request))
-    return replace(made, data=with_skipped_records(result, skipped))
+    rows = tuple(partial(with_skipped_records, row, result.id, skipped) for row in result.plan.rows)
+    return replace(made, data=rows)
 
 
 def _nothing(request: ResetRequest) -> str:

@@ -166,13 +166,14 @@ def group_snapshots(reader: GroupsReader, snapshot: Snapshot, part: int) -> tupl
                 bootstrap=cluster.ref.bootstrap_servers,
             )
         )
-    return _with_first_unread(cluster, layouts, snapshots)
+    return _with_first_unread(cluster, snapshots)
 
 
-def _with_first_unread(
-    cluster: Cluster, layouts: Layouts, snapshots: Sequence[GroupSnapshot]
-) -> tuple[GroupSnapshot, ...]:
-    """Add whether a record is unread at seemingly stalled commits: it may be new, or only a transaction marker."""
+def _with_first_unread(cluster: Cluster, snapshots: Sequence[GroupSnapshot]) -> tuple[GroupSnapshot, ...]:
+    """Add whether a record is unread at seemingly stalled commits: it may be new, or only a transaction marker.
+
+    The leaders are looked up again: one may have moved, and a record that is not read changes what is found.
+    """
     unread_ranges = {
         (snapshot.group.name, row.partition.tp): LogRange(row.first, row.partition.log.end)
         for snapshot in snapshots
@@ -183,6 +184,7 @@ def _with_first_unread(
     if not unread_ranges:
         return tuple(snapshots)
     try:
+        layouts = cluster.layouts({tp.topic for _, tp in unread_ranges})
         records = cluster.ask(first_records, layouts, [(tp, span) for (_, tp), span in unread_ranges.items()])
     except KgroupError:
         return tuple(snapshots)  # a finding without its age
@@ -344,8 +346,10 @@ def _held_since_ms(cluster: Cluster, facts: LagFacts) -> dict[TopicPartition, in
         if isinstance(view := facts.views[tp], LogView)
         and (isinstance(read, KgroupError) or not read or read[0].began_ms is None)
     }
+    if not undated:
+        return {}
     try:
-        times = cluster.first_timestamps(facts.layouts, undated.items()) if undated else {}
+        times = cluster.first_timestamps(cluster.layouts({tp.topic for tp in undated}), undated.items())
     except KgroupError:
         return {}
     return {tp: at_ms for (tp, _), at_ms in times.items() if isinstance(at_ms, int)}

@@ -311,7 +311,7 @@ def first_deletion(retention: Retention, unread: UnreadPart, now_ms: int) -> tup
         moments.append((unread.first_ms + retention.time_ms, "time"))
     if (full_ms := _until_full_ms(retention, unread)) is not None:
         moments.append((now_ms + full_ms, "size"))
-    return min(moments, default=None)
+    return min(moments, key=lambda moment: (max(moment[0], now_ms), moment[1]), default=None)
 
 
 def _until_full_ms(retention: Retention, unread: UnreadPart) -> int | None:

@@ -9,7 +9,7 @@ import msgspec
 
 from kgroup.groups.simulation.lag_effect import LagEffect
 from kgroup.groups.simulation.model import Balance, RestartStrategy, StandstillCause
-from kgroup.groups.simulation.report import DurationSource, SimulationReport, member_changes
+from kgroup.groups.simulation.report import DurationSource, Restart, SimulationReport, member_changes
 from kgroup.groups.simulation.scenarios import CountRange, SimulatedScenario, Stop
 from kgroup.model.group_log import RebalanceProtocol
 from kgroup.model.groups import Assignment, TopicPartitions
@@ -26,7 +26,7 @@ class SimulatedChange(msgspec.Struct, frozen=True):
     removed_members: Annotated[tuple[str, ...], "Names of the members that leave."]
     added_partition_count: Annotated[Count, "Partitions that are added."]
     topics: Annotated[tuple[str, ...] | None, "Topics that grow; null for all."]
-    restart: Annotated[str | None, "rolling: one instance after the other; null without a restart."]
+    restart: Annotated[Restart | None, "How instances restart; null without a restart."]
     static: Annotated[bool, "Whether members are static after the restart."]
     assignor: Annotated[str | None, "The assignor that was asked for."]
 
@@ -154,7 +154,7 @@ def _change(report: SimulationReport) -> SimulatedChange:
         removed_members=change.leaving,
         added_partition_count=change.more_partitions,
         topics=change.grown,
-        restart=None if change.restart is None else "rolling",
+        restart=None if change.restart is None else Restart.ROLLING,
         static=change.restart is RestartStrategy.STATIC,
         assignor=report.assignor,
     )

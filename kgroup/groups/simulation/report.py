@@ -13,6 +13,12 @@ from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.json_types import ExplainedEnum
 
 
+class Restart(ExplainedEnum):
+    """How instances restart."""
+
+    ROLLING = "rolling", "one instance after the other"
+
+
 class DurationSource(ExplainedEnum):
     """Where a duration is from."""
 

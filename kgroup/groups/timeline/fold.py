@@ -1,5 +1,7 @@
 """One fold of a group's events, in log order: its state, its members, and since when it has no consumer.
 
+``groups/state_from_log`` adds the commits, and the state at a time.
+
 A conversion deletes the records of the group's old type, and writes those of the new one at the same time.
 """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from heapq import nsmallest
 
 import msgspec
@@ -115,7 +116,7 @@ def outcome(
         restore=lambda backup: command(*_restore_words(result, backup)),
     )
     return Outcome(
-        data=tuple(OffsetChange.of(row, result.id) for row in result.plan.rows),
+        data=tuple(partial(OffsetChange.of, row, result.id) for row in result.plan.rows),
         screen=lambda: screen(result, wording, table() if table else None),
         records=lambda: records(result),
         cluster=cluster,

@@ -200,7 +200,7 @@ def title(group: Group, state: str | None = None) -> str:
 
 def _verdict(group: Group, pending_lines: Sequence[str], verdict: GroupVerdict | None) -> Iterator[Block]:
     if verdict is not None:
-        # Imported here: it is already loaded if there is a verdict, and not needed otherwise.
+        # Imported here: not needed without a verdict.
         from kgroup.output.pages.verdict import verdict_blocks
 
         yield from verdict_blocks(verdict, pending_lines)

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Annotated
 
 from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed
-from kgroup.groups.change_result import OffsetChange, Result
+from kgroup.groups.change_result import OffsetChange
 from kgroup.groups.reset_targets import ResetScenario, ShiftBy, ToTime
 from kgroup.model.blocks import Block, LabelledLine, Text
 from kgroup.model.json_lines import RecordDocument, record_document
@@ -60,9 +60,9 @@ class ResetRow(OffsetChange, frozen=True):
     ]
 
 
-def with_skipped_records(result: Result, records: Sequence[ConsumerRecord] | None) -> tuple[ResetRow, ...]:
-    """Each row with those of ``records`` that it skips (None: not read). Several groups may skip the same ones."""
-    return tuple(ResetRow.of(row, result.id, skipped_records=_skipped_by(row, records)) for row in result.plan.rows)
+def with_skipped_records(row: ChangeRow, change_id: str | None, records: Sequence[ConsumerRecord] | None) -> ResetRow:
+    """The row with those of ``records`` that it skips (None: not read). Several groups may skip the same ones."""
+    return ResetRow.of(row, change_id, skipped_records=_skipped_by(row, records))
 
 
 def _skipped_by(row: ChangeRow, records: Sequence[ConsumerRecord] | None) -> tuple[RecordDocument, ...] | None:

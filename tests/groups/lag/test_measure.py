@@ -142,6 +142,7 @@ KB = 1024
         (Retention(HOUR, 100 * KB, 100 * KB), UnreadPart(50, 100, NOW - 1000, 10.0), RetentionLeft(5000, "size")),
         (Retention(3000, 100 * KB, 100 * KB), UnreadPart(50, 100, NOW - 1000, 10.0), RetentionLeft(2000, "time")),
         (Retention(None, 40 * KB, 100 * KB), UnreadPart(50, 100, None, 10.0), RetentionLeft(0, "size")),
+        (Retention(3000, 40 * KB, 100 * KB), UnreadPart(50, 100, NOW - 9000, 10.0), RetentionLeft(0, "size")),
         (Retention(None, 100 * KB, 100 * KB), UnreadPart(50, 100, None, None), RetentionLeft(None)),
         (Retention(None, 100 * KB), UnreadPart(50, 100, None, 10.0), RetentionLeft(None)),
     ],

@@ -5,12 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kgroup.groups.change_plan import ChangePlan, ChangeRow
-from kgroup.groups.change_result import Result
 from kgroup.groups.reset_targets import ResetScenario, ShiftBy, ToTime
 from kgroup.model.blocks import LabelledLine, Text
 from kgroup.model.commit import Commit
 from kgroup.model.groups import LogRange, RowError
-from kgroup.model.outcome import json_form
 from kgroup.model.records import ConsumerRecord
 from kgroup.output.pages.reset import repeatable_command, skipped_blocks, subject, target_time, with_skipped_records
 from kgroup.support.json_line import plain
@@ -89,8 +87,7 @@ def test_where_skipped_records_will_be(
     ],
 )
 def test_the_records_that_a_row_skips(changed: ChangeRow, read: bool, offsets: list[int] | None) -> None:
-    (made,) = with_skipped_records(Result(plan(changed), ()), [RECORD] if read else None)
-    found = plain(json_form(made))["skipped_records"]
+    found = plain(with_skipped_records(changed, None, [RECORD] if read else None))["skipped_records"]
     assert (None if found is None else [record["offset"] for record in found]) == offsets
 
 
