@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from kgroup.groups.migration.about_assignors import server_assignor
 from kgroup.groups.migration.clients import known_client, parse_clients
 from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
-from kgroup.groups.migration.rules import MigrationRules
+from kgroup.groups.migration.known_versions import MigrationRules
 from kgroup.groups.selection import Groups, names_of, names_only
 from kgroup.model.migration_facts import SESSION_CONFIG
 from kgroup.queries.migration_evidence import ClientUse

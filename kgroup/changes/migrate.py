@@ -20,8 +20,8 @@ from kgroup.groups.change_result import Refusal
 from kgroup.groups.foreign_owners import Owner, foreign_owner, refuse_foreign_owner
 from kgroup.groups.migration.check import BLOCKED, CheckStatus, MigrationPath, Readiness, ReadinessResult
 from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
+from kgroup.groups.migration.known_versions import MigrationRules
 from kgroup.groups.migration.readiness import assess_readiness, worst_first
-from kgroup.groups.migration.rules import MigrationRules
 from kgroup.groups.selection import Groups, SelectedGroups, Selection, names_of, names_only, without_unread_groups
 from kgroup.model.groups import Group, ListedGroup, is_of_consumers
 from kgroup.model.migration_facts import HEARTBEAT_CONFIG, SESSION_CONFIG

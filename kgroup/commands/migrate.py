@@ -25,10 +25,10 @@ from kgroup.groups.migration.clients import minimum_versions
 from kgroup.groups.migration.config_document import config_document
 from kgroup.groups.migration.documents import migrated_group
 from kgroup.groups.migration.evidence import MigrationRequest
+from kgroup.groups.migration.known_versions import MigrationRules
 from kgroup.groups.migration.migrated import MigrationResult, migration_result
 from kgroup.groups.migration.readiness import cluster_notes, readiness_summary
 from kgroup.groups.migration.rollout import rolling_steps
-from kgroup.groups.migration.rules import MigrationRules
 from kgroup.groups.selection import Groups, check_groups
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages import rollout as rollout_screen

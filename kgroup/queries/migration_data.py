@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, TypeVar
 
-from kgroup.groups.migration.rules import (
+from kgroup.groups.migration.known_versions import (
     BrokerDefect,
     Certainty,
     ClientDefect,

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from kgroup.groups.migration import rules as rule_types
-from kgroup.groups.migration.rules import Certainty, ClientSupport, parse_version
+from kgroup.groups.migration import known_versions
+from kgroup.groups.migration.known_versions import Certainty, ClientSupport, parse_version
 from kgroup.queries.data_files import read_tables
 from kgroup.queries.migration_data import load_rules
 
-TABLES = tuple(name for name in rule_types.MigrationRules.__struct_fields__ if name != "read_on")
+TABLES = tuple(name for name in known_versions.MigrationRules.__struct_fields__ if name != "read_on")
 
 
 def version(text: str) -> tuple[int, ...]:
@@ -30,7 +30,7 @@ def of_type(value: object, hint: str) -> bool:
         return isinstance(value, tuple) and all(of_type(item, hint[6:-6]) for item in value)
     if isinstance(value, str) and not value.strip():
         return False
-    return any(type(value) is kinds.get(part, getattr(rule_types, part, None)) for part in hint.split(" | "))
+    return any(type(value) is kinds.get(part, getattr(known_versions, part, None)) for part in hint.split(" | "))
 
 
 def rows(table: str) -> Iterator[Any]:

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from kgroup.groups.migration.check import CheckSubject, MigrationCheck
 from kgroup.groups.migration.evidence import FIRST_RELEASE, MigrationCase
-from kgroup.groups.migration.rules import BrokerDefect, DefectLevel, KnownProduct, Version, parse_version
+from kgroup.groups.migration.known_versions import BrokerDefect, DefectLevel, KnownProduct, Version, parse_version
 from kgroup.model.kafka_tools import acl_hint
 from kgroup.support.units import plural, some_of
 

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 from kgroup.groups.migration.check import CheckStatus, CheckSubject, MigrationCheck
 from kgroup.groups.migration.evidence import ApplicationClient, MigrationCase
-from kgroup.groups.migration.rules import (
+from kgroup.groups.migration.known_versions import (
     Certainty,
     ClientDefect,
     ClientRow,

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from kgroup.groups.migration.rules import MigrationRules, parse_version
+from kgroup.groups.migration.known_versions import MigrationRules, parse_version
 from kgroup.model.groups import Group, Member
 from kgroup.model.migration_facts import Access, BrokerFacts, GroupPast, PastMember
 from kgroup.model.topic_partition import TopicPartition

@@ -19,7 +19,7 @@ from kgroup.groups.migration.check import (
     ReadinessResult,
 )
 from kgroup.groups.migration.evidence import MigrationCase, MigrationEvidence, MigrationRequest
-from kgroup.groups.migration.rules import MigrationRules
+from kgroup.groups.migration.known_versions import MigrationRules
 
 Function = Callable[[MigrationCase], MigrationCheck | None]
 

@@ -16,7 +16,7 @@ from kgroup.groups.member_labels import labels
 from kgroup.groups.migration.about_assignors import client_assignors, server_assignor
 from kgroup.groups.migration.check import MigrationPath
 from kgroup.groups.migration.evidence import MigrationCase, MigrationEvidence, MigrationRequest
-from kgroup.groups.migration.rules import MigrationRules
+from kgroup.groups.migration.known_versions import MigrationRules
 from kgroup.groups.wait_conditions import Observation, Stable
 from kgroup.groups.wait_progress import EventLine
 from kgroup.model.groups import Group, Member

@@ -9,9 +9,9 @@ from kgroup.groups.migration import about_assignors
 from kgroup.groups.migration.about_assignors import client_assignors, server_assignor
 from kgroup.groups.migration.check import CheckStatus
 from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
+from kgroup.groups.migration.known_versions import MigrationRules
 from kgroup.groups.migration.readiness import assess_readiness
 from kgroup.groups.migration.rollout import rolling_steps
-from kgroup.groups.migration.rules import MigrationRules
 from kgroup.model.migration_facts import GroupPast
 from tests.helpers.cases.migration import (
     EMPTY,

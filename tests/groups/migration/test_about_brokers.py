@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from kgroup.groups.migration import about_brokers
 from kgroup.groups.migration.check import CheckStatus
 from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
-from kgroup.groups.migration.rules import BrokerDefect, Certainty, DefectLevel, MigrationRules
+from kgroup.groups.migration.known_versions import BrokerDefect, Certainty, DefectLevel, MigrationRules
 from kgroup.model.kafka_tools import tool_flags
 from kgroup.model.migration_facts import Access, BrokerFacts, PrincipalWithoutDescribe
 from tests.helpers.cases.migration import (

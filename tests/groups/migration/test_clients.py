@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from kgroup.groups.migration.check import CheckStatus, MigrationCheck
 from kgroup.groups.migration.clients import check_clients, known_client, minimum_versions, parse_clients
 from kgroup.groups.migration.evidence import ApplicationClient
-from kgroup.groups.migration.rules import ClientSupport, MigrationRules, has_fix, parse_version
+from kgroup.groups.migration.known_versions import ClientSupport, MigrationRules, has_fix, parse_version
 from kgroup.queries.migration_data import load_rules
 from kgroup.support.errors import ExitCode, UsageError
 from tests.helpers.cases.migration import EMPTY, TO_CLASSIC, case

@@ -14,6 +14,7 @@ import pytest
 from kgroup.groups.migration.check import CheckStatus, MigrationPath, Readiness, ReadinessResult
 from kgroup.groups.migration.documents import check_document
 from kgroup.groups.migration.evidence import ApplicationClient, MigrationEvidence, MigrationRequest
+from kgroup.groups.migration.known_versions import MigrationRules
 from kgroup.groups.migration.readiness import (
     CHECKS,
     ReadinessSummary,
@@ -23,7 +24,6 @@ from kgroup.groups.migration.readiness import (
     worst_first,
 )
 from kgroup.groups.migration.rollout import rolling_steps
-from kgroup.groups.migration.rules import MigrationRules
 from kgroup.model.migration_facts import Access, BrokerFacts, GroupPast, PrincipalWithoutDescribe
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.migration_data import load_rules

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec.structs
 
 from kgroup.groups.migration.evidence import MigrationCase, MigrationEvidence, MigrationRequest
-from kgroup.groups.migration.rules import MigrationRules
+from kgroup.groups.migration.known_versions import MigrationRules
 from kgroup.model.groups import Coordinator, Group, Member
 from kgroup.model.migration_facts import Access, BrokerFacts, ConfigBounds, GroupPast, PastMember
 from kgroup.model.topic_partition import TopicPartition
