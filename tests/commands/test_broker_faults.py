@@ -34,7 +34,7 @@ FAULTS = {"killed": killed, "hanging": hanging}
 def test_the_coordinator_has_just_gone(three: KafkaWorld, sandbox: Sandbox, name: Name, verb: str, fault: str) -> None:
     """The change waits for the one that takes over, and is done there."""
     topic, group, before = crashed(three, name, verb)
-    with FAULTS[fault](sandbox, three.coordinator(group)), busy_partition(three, group, topic):
+    with busy_partition(three, group, topic), FAULTS[fault](sandbox, three.coordinator(group)):
         CommandLine()(*command(verb, group, topic))
     # A broker that comes back answers as the coordinator that it was, for a moment.
     wait_for(lambda: has_happened(three, verb, group, before), f"{verb} is done")
@@ -48,7 +48,7 @@ def test_undone_while_the_coordinator_is_gone(
     topic, group, before = crashed(three, name, verb)
     kind = three.groups()[group][0]
     CommandLine()(*command(verb, group, topic))
-    with FAULTS[fault](sandbox, three.coordinator(group)), busy_partition(three, group, topic):
+    with busy_partition(three, group, topic), FAULTS[fault](sandbox, three.coordinator(group)):
         CommandLine()("undo", "--execute", "--timeout", "60s")
     wait_for(lambda: (three.exact(group), three.groups().get(group, ("", ""))[0]) == (before, kind), "as it was")
 

@@ -203,6 +203,22 @@ def test_undo_right_after_evict(kgroup: CommandLine, members: Members, group: st
         assert "cannot be undone" in result.stderr
 
 
+def test_an_eviction_does_not_hide_the_change_before_it(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, group: str, topic: str, name: Name
+) -> None:
+    other = name("other")
+    world.produce(topic, 3)
+    world.commit(other, {(topic, 0): 1})
+    before = world.exact(other)
+    kgroup("reset", other, "--topic", f"{topic}:0", "--to-earliest", "--execute")
+    joined(members, "classic", group, topic, "pay-0")[0].kill()
+    kgroup("evict", group, "--instance", "pay-0", "--execute")
+
+    assert world.exact(other) != before
+    kgroup("undo", "--execute")
+    assert world.exact(other) == before
+
+
 def test_without_a_journal_no_option_is_advised_that_evict_does_not_have(
     kgroup: CommandLine, members: Members, group: str, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

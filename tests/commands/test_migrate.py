@@ -165,6 +165,7 @@ def test_many_groups_at_once(kgroup: CommandLine, world: KafkaWorld, name: Name,
     plan = kgroup(*fleet, "--expect", "200")
     assert re.search(r"^READY +now +200 ", plan.stdout, re.M), plan.stdout
     assert "Nothing was changed." in plan.stdout
+    kgroup(*fleet, "--expect", "199", "--execute", exit_code=6)
     document = kgroup(*fleet, "--expect", "200", "--execute", "-o", "json")
     assert [row["group"] for row in document.data] == groups
     assert {(row["converted"], row["read_back_count"], row["error_code"]) for row in document.data} == {(True, 2, None)}
@@ -372,6 +373,7 @@ def test_mistyped_id_creates_nothing(kgroup: CommandLine, world: KafkaWorld, sho
     assert shop.group in kgroup(*migrate(wrong, target), "--execute", exit_code=5).stderr, "a near miss"
     kgroup(*migrate(wrong, target, shop.group), "--execute", exit_code=5)
     kgroup("migrate", "--regex", f"{wrong}-.*", "--execute", exit_code=5)
+    kgroup(*migrate(wrong, target), "--watch", "--within", "9s", exit_code=5)
     assert set(world.groups()) == before
     assert stands(world, shop.group) == (OTHER[target], "empty"), "nothing of the whole command"
 

@@ -156,6 +156,7 @@ def test_way_back(fleet: Fleet) -> None:
     assert (rows["new-empty"]["readiness"], rows["new-empty"]["how"]) == ("ready", "now")
     assert (rows["new-live"]["readiness"], rows["new-live"]["how"]) == ("ready", "rolling")
     assert {rows[group]["readiness"] for group in ("idle-a", "orders-live", GEO)} == {"done"}
+    assert "DONE" in fleet("migrate", "new-empty", "new-live", "--execute").stdout
 
 
 def test_verbose_shows_every_check_with_its_source(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:

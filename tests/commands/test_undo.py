@@ -160,6 +160,7 @@ def test_last_change_first_and_the_others_listed(kgroup: CommandLine, world: Kaf
     listed = page[page.index("OTHER CHANGES TO THIS CLUSTER, MADE FROM THIS MACHINE") :].splitlines()
     assert [line.split()[0] for line in listed if line.startswith("ch-")] == [ids[1], ids[0]]
     assert all("can undo" in line for line in listed if line.startswith("ch-"))
+    kgroup("undo", "--expect", "99", "--execute", exit_code=6)
     for expected in reversed(ids):
         assert change_id(kgroup("undo")) == expected
         kgroup("undo", "--execute")

@@ -243,6 +243,11 @@ def test_group_that_is_to_appear(kgroup: CommandLine, world: KafkaWorld, members
         assert only(wait.ends(0))["member_count"] == 1
 
 
+def test_filters_that_leave_nothing(kgroup: CommandLine, idle: str) -> None:
+    result = kgroup("wait", idle, "--in-state", "Stable", "--for", "empty", "-o", "json")
+    assert (result.data, "nothing to wait for: no group is chosen" in result.stderr) == ([], True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -295,13 +295,26 @@ def test_of_a_verb_that_goes_on_an_error_is_a_line_too() -> None:
     assert shown.stderr.startswith("kgroup: may not read any more")
 
 
-def test_where_nobody_reads_that_line_the_words_are_said_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Pipe(io.StringIO):
-        def write(self, text: str) -> int:
-            if self.getvalue():
-                raise BrokenPipeError
-            return super().write(text)
+class Pipe(io.StringIO):
+    """Its reader is gone after the first line."""
 
+    def write(self, text: str) -> int:
+        if self.getvalue():
+            raise BrokenPipeError
+        return super().write(text)
+
+
+@pytest.mark.parametrize("form", [Format.TABLE, Format.CSV, Format.JSON, Format.YAML])
+def test_a_reader_that_goes_in_the_midst_is_no_failure(form: Format, monkeypatch: pytest.MonkeyPatch) -> None:
+    err = io.StringIO()
+    monkeypatch.setattr("kgroup.output.present.drop_stdout", lambda: None)
+    outcomes = (an_outcome(f"svc-{number}") for number in range(60))
+    with redirect_stdout(Pipe()):
+        code = present("list", outcomes, form, (), StderrReporter(err))
+    assert (code, err.getvalue()) == (ExitCode.DONE, "")
+
+
+def test_where_nobody_reads_that_line_the_words_are_said_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     def outcomes() -> Iterator[Outcome]:
         yield an_outcome("svc", going_on=True)
         raise NotAuthorized("may not read any more")
