@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
@@ -18,22 +18,12 @@ if TYPE_CHECKING:
     from kgroup.model.metrics import ExportedMetrics
 
 
-class Document(Protocol):
-    """One item of a result that can return its own JSON form; any other is a Struct, whose fields are its JSON form."""
-
-    def document(self) -> Mapping[str, Any] | msgspec.Struct:
-        """Field names in snake_case, null for unknown, offsets as integers, times as RFC 3339 UTC."""
+OutcomeItem: TypeAlias = msgspec.Struct | Callable[[], msgspec.Struct]
+"""An item of a result: a Struct, whose fields are those of JSON, or what makes it for the formats that need it."""
 
 
-OutcomeItem: TypeAlias = Document | msgspec.Struct | Callable[[], msgspec.Struct]
-"""An item of a result; a function makes the Struct for the output formats that need it."""
-
-
-def json_form(item: OutcomeItem) -> Any:
-    """What JSON has of the item: dicts, or Structs whose fields are those of JSON."""
-    if callable(item):
-        return item()
-    return item if isinstance(item, msgspec.Struct) and not hasattr(item, "document") else item.document()
+def json_form(item: OutcomeItem) -> msgspec.Struct:
+    return item() if callable(item) else item
 
 
 class Outcome(msgspec.Struct, frozen=True):

@@ -7,13 +7,14 @@ import io
 import json
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 from msgspec.structs import replace
@@ -36,21 +37,17 @@ AT = datetime(2026, 11, 21, 9, 14, 30, tzinfo=UTC)
 NASTY = ("plain", 'quote"d', "comma, and\nline", "=SUM(1)", "注文", "\U0001f980", "tab\t", "nul\x00", "back\\slash")
 
 
-@dataclass(frozen=True)
-class Thing:
+class Thing(msgspec.Struct):
     """A subject with a name."""
 
-    name: str
-
-    def document(self) -> Mapping[str, Any]:
-        """Its JSON form."""
-        return {"group": self.name, "lag": None}
+    group: str
+    lag: int | None = None
 
 
 def an_outcome(*names: str, errors: tuple[RowError, ...] = (), **other: Any) -> Outcome:
     columns = (Column("GROUP", fold=True), Column("LAG", right=True))
     return Outcome(
-        data=tuple(Thing(name) for name in names),
+        data=tuple(map(Thing, names)),
         screen=lambda: Screen(
             (
                 Title(names[0] if names else "nothing"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,7 +17,7 @@ from kgroup.model.groups import Group, Member, Partition, RowError, is_of_consum
 from kgroup.model.outcome import Outcome
 from kgroup.model.pending_catchup import PendingCatchup
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.output.pages.describe_document import DescribedGroupDocument, described_document
+from kgroup.output.pages.describe_document import described_document
 from kgroup.output.pages.describe_records import DescribePart, assignment_text, coordinator_text, records
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.durations import format_duration
@@ -83,21 +84,6 @@ class LogSource(msgspec.Struct, frozen=True):
     now_ms: int
 
 
-class DescribedGroup(msgspec.Struct, frozen=True):
-    """A group, its pending catch-ups (None if they are unknown), and its verdict (None if none was made).
-
-    ``logged`` is the group's state in ``__consumer_offsets``, None if the coordinator was asked instead.
-    """
-
-    group: Group
-    pending: Sequence[PendingCatchup] | None
-    verdict: GroupVerdict | None = None
-    logged: LoggedState | None = None
-
-    def document(self) -> DescribedGroupDocument:
-        return described_document(self.group, self.pending, self.verdict, self.logged)
-
-
 def outcome(
     part: DescribePart,
     groups: Sequence[Group],
@@ -119,7 +105,8 @@ def outcome(
     logged = {} if source is None else source.states
     return Outcome(
         data=tuple(
-            DescribedGroup(
+            partial(
+                described_document,
                 group,
                 None if pending is None else pending.get(group.name, ()),
                 verdict_of.get(group.name),

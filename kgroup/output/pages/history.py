@@ -65,7 +65,7 @@ def outcome(
     limit: int | None = None,
 ) -> Outcome:
     return Outcome(
-        data=tuple(histories),
+        data=tuple(history.document for history in histories),
         screen=lambda: screen(histories, verbose=verbose, limit=limit),
         records=lambda: records(histories),
         cluster=cluster,

@@ -199,7 +199,7 @@ def outcome(page: LagPage, cluster: ClusterRef) -> Outcome:
     groups = page.groups
     state_of = {group.report.group: group.report.state for group in groups}
     return Outcome(
-        data=tuple(groups),
+        data=tuple(group.document for group in groups),
         screen=lambda: screen(page),
         records=lambda: records_of(page.shown(), state_of),
         cluster=cluster,

@@ -34,7 +34,7 @@ def outcome(
 ) -> Outcome:
     """The outcome of ``kgroup peek``."""
     return Outcome(
-        data=tuple(partitions),
+        data=tuple(partition.document for partition in partitions),
         screen=lambda: screen(partitions, view),
         records=lambda: records(partitions),
         cluster=cluster,

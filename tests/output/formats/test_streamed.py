@@ -5,10 +5,11 @@ from __future__ import annotations
 import io
 import json
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
@@ -31,19 +32,31 @@ FORMS = list(LOADED)
 MANY = 50
 
 
+class Form(msgspec.Struct):
+    """The JSON form of a subject."""
+
+    group: str
+    partitions: list[dict[str, Any]]
+    verdict: dict[str, Any]
+
+
 class Subject:
     """A group; it can be referred to weakly."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def document(self) -> Mapping[str, Any]:
-        """Its JSON form."""
-        return {"group": self.name, "partitions": [{"topic": "grüße\x1b", "lag": None}], "verdict": {}}
+    def document(self) -> Form:
+        return Form(self.name, [{"topic": "grüße\x1b", "lag": None}], {})
 
 
 def outcome(*subjects: Subject, **other: Any) -> Outcome:
-    return Outcome(subjects, lambda: Screen(()), lambda: Records((), ()), **{"cluster": CLUSTER} | other)
+    return Outcome(
+        tuple(each.document for each in subjects),
+        lambda: Screen(()),
+        lambda: Records((), ()),
+        **{"cluster": CLUSTER} | other,
+    )
 
 
 def show(outcomes: Iterator[Outcome], form: Format) -> tuple[ExitCode, str, str]:

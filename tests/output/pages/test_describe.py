@@ -15,7 +15,8 @@ from kgroup.model.commit import Commit
 from kgroup.model.groups import Group, LogRange, Member, Partition, TopicPartitions
 from kgroup.model.output_format import Format
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.output.pages.describe import DescribedGroup, membership_line, outcome, title
+from kgroup.output.pages.describe import membership_line, outcome, title
+from kgroup.output.pages.describe_document import described_document
 from kgroup.output.pages.describe_records import DescribePart
 from kgroup.output.present import present
 from kgroup.output.reporter import StderrReporter
@@ -337,8 +338,8 @@ def test_a_document_from_the_log_has_its_times() -> None:
         found.name, "classic", {TopicPartition("orders", 0): PastCommit(None, 5)}, 1000, frozenset(), None
     )
 
-    document = DescribedGroup(found, None, logged=logged).document()
+    document = described_document(found, None, logged=logged)
     assert (document.source, document.newest_record_at) == ("log", "1970-01-01T00:00:01.000Z")
     assert [row.last_commit_at for row in document.partitions] == ["1970-01-01T00:00:00.005Z", None]
-    asked = DescribedGroup(found, []).document()
+    asked = described_document(found, [])
     assert (asked.source, asked.newest_record_at, asked.pending_catchups) == ("coordinator", None, ())

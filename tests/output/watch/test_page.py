@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
+import msgspec
 import pytest
 from rich.cells import cell_len
 
@@ -21,15 +20,10 @@ from tests.helpers.for_each import for_each
 AT = datetime(2026, 7, 14, 3, 16, 3, tzinfo=UTC)
 
 
-@dataclass(frozen=True)
-class Subject:
+class Subject(msgspec.Struct):
     """Somebody's document."""
 
-    name: str
-
-    def document(self) -> Mapping[str, Any]:
-        """Its name."""
-        return {"group": self.name}
+    group: str
 
 
 def page(name: str, lags: Sequence[int], state: str = "Stable", errors: tuple[RowError, ...] = ()) -> Outcome:
