@@ -68,11 +68,21 @@ class Text(msgspec.Struct, frozen=True):
     fold: bool = True
 
 
+class Prose(msgspec.Struct, frozen=True):
+    """Sentences, wrapped at blanks into lines of at most 78 columns also where there is room for more, and in a pipe.
+
+    ``indent`` is how many blanks precede the lines after the first one of a sentence.
+    """
+
+    sentences: tuple[str, ...]
+    indent: int = 0
+
+
 class BlankLine(msgspec.Struct, frozen=True):
     """An empty line."""
 
 
-Block = Title | LabelledLine | Table | Text | BlankLine
+Block = Title | LabelledLine | Table | Text | Prose | BlankLine
 
 
 class Screen(msgspec.Struct, frozen=True):

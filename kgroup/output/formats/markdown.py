@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kgroup.model.blocks import BlankLine, LabelledLine, Table, Text, Title
+from kgroup.model.blocks import BlankLine, Block, LabelledLine, Prose, Table, Text, Title
 from kgroup.model.outcome import Outcome
 from kgroup.output.remarks import NO_REMARKS, Remarks
 from kgroup.output.terminal.draw import title_lines
 from kgroup.output.terminal.layout import draw_table
+from kgroup.output.terminal.wrapping import prose_lines
 from kgroup.support.clock import utc_now
 from kgroup.support.instants import rfc3339
 from kgroup.support.quoting import join, visible
@@ -25,17 +26,23 @@ def markdown_lines(outcomes: Sequence[Outcome], argv: Sequence[str], remarks: Re
         if number > 0:
             yield ""
         for block in outcome.screen().blocks:
-            match block:
-                case Title():
-                    yield from title_lines(block, outcome, _WIDTH)
-                case LabelledLine(word, text, _):
-                    yield f"{word:<6} {visible(text)}"
-                case Table():
-                    yield from draw_table(block, None, False, lambda text, style: text)
-                case Text(lines):
-                    yield from (visible(line) for line in lines)
-                case BlankLine():
-                    yield ""
+            yield from _block_lines(block, outcome)
     if remark_lines := [visible(line) for line in remarks.lines()]:
         yield from ("", *remark_lines)
     yield "```"
+
+
+def _block_lines(block: Block, outcome: Outcome) -> Iterator[str]:
+    match block:
+        case Title():
+            yield from title_lines(block, outcome, _WIDTH)
+        case LabelledLine(word, text, _):
+            yield f"{word:<6} {visible(text)}"
+        case Table():
+            yield from draw_table(block, None, False, lambda text, style: text)
+        case Text(lines):
+            yield from (visible(line) for line in lines)
+        case Prose():
+            yield from prose_lines(block, None)
+        case BlankLine():
+            yield ""

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from kgroup.groups.catchup.gap import Gap
 from kgroup.groups.catchup.model import GapRange, ReleasePoint
 from kgroup.groups.catchup.results import StartPlan
-from kgroup.groups.catchup.risks import Risk, RiskLevel
+from kgroup.groups.catchup.risks import RiskLevel
 from kgroup.groups.member_sessions import WHILE_PODS_RESTART
 from kgroup.model.blocks import BlankLine as Space
-from kgroup.model.blocks import Block, Cell, Column, LabelledLine, Records, Screen, Styled, Table, Text, Title
+from kgroup.model.blocks import Block, Cell, Column, LabelledLine, Prose, Records, Screen, Styled, Table, Text, Title
 from kgroup.model.groups import RowError
 from kgroup.output.pages.change import ROWS_ON_A_PAGE, closing_lines, passing_command, refusal_block, shown_in_full
-from kgroup.output.pages.text import wrapped
 from kgroup.support.command_line import CommandLine
 from kgroup.support.durations import format_duration
 from kgroup.support.instants import rfc3339
@@ -51,9 +50,11 @@ def plan_screen(plan: StartPlan, command: CommandLine, *, verbose: bool) -> Scre
     blocks: list[Block] = [Title(f"PLAN  catch up {subject}")]
     blocks.append(Text(tuple(_steps(plan))))
     blocks += [Space(), *_partitions(plan, verbose=verbose)]
-    to_read = [line for risk in plan.risks if risk.level is RiskLevel.NOTE for line in _read(risk)]
+    to_read = [
+        f" {risk.code}: {risk.message}" for risk in plan.risks if risk.level is RiskLevel.NOTE and risk.code != "skew"
+    ]
     if to_read:
-        blocks += [Space(), Text(("READ THIS", *to_read))]
+        blocks += [Space(), Text(("READ THIS",)), Prose(tuple(to_read), len(_INDENT))]
     checks = list(_checks(plan))
     if checks:
         blocks += [Space(), Text(("CHECKS",)), *checks]
@@ -113,12 +114,6 @@ def _row(item: GapRange, now_ms: int, *, of_group: bool) -> tuple[Cell, ...]:
         None if left is None else format_duration(max(0, left - now_ms) / 1000),
         "no commit" if of_group and item.before is None else None,
     )
-
-
-def _read(risk: Risk) -> Iterator[str]:
-    if risk.code == "skew":
-        return
-    yield from wrapped(f" {risk.code}: {risk.message}", _INDENT)
 
 
 def _checks(plan: StartPlan) -> Iterator[Block]:

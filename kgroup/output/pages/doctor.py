@@ -16,6 +16,7 @@ from kgroup.model.blocks import (
     Cell,
     Column,
     LabelledLine,
+    Prose,
     Records,
     Screen,
     Style,
@@ -26,7 +27,6 @@ from kgroup.model.blocks import (
 )
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
-from kgroup.output.pages.text import wrapped
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.hint import Hint
 from kgroup.support.json_types import Count
@@ -141,21 +141,21 @@ def _subject(diagnosis: Diagnosis, *, verbose: bool) -> Iterator[Block]:
         yield BlankLine()
         for finding in diagnosis.findings:
             if verbose or finding.severity is not Severity.INFO or finding.rule == diagnosis.findings[0].rule:
-                yield Text(tuple(_remedy(finding, verbose=verbose)))
+                yield from _remedy(finding, verbose=verbose)
         yield BlankLine()
     yield from _unchecked_blocks(diagnosis, verbose=verbose)
     if diagnosis.findings:
         yield Text((f"One in full: kgroup doctor --explain {diagnosis.findings[0].rule}",))
 
 
-def _remedy(finding: Finding, *, verbose: bool) -> Iterator[str]:
+def _remedy(finding: Finding, *, verbose: bool) -> Iterator[Block]:
     """What to do, then the commands, each on its own line so that it can be pasted."""
-    yield from wrapped(f"{finding.rule}: {finding.remedy}", "    ")
-    yield from (f"  {command}" for command in finding.commands)
+    yield Prose((f"{finding.rule}: {finding.remedy}",), 4)
+    yield Text(tuple(f"  {command}" for command in finding.commands))
     if verbose:
         if finding.affected:
-            yield from wrapped(f"  all: {', '.join(finding.affected)}", "    ")
-        yield from wrapped(f"  source: {finding.source}", "    ")
+            yield Prose((f"  all: {', '.join(finding.affected)}",), 4)
+        yield Prose((f"  source: {finding.source}",), 4)
 
 
 def _unchecked_blocks(diagnosis: Diagnosis, *, verbose: bool) -> Iterator[Block]:
@@ -165,12 +165,12 @@ def _unchecked_blocks(diagnosis: Diagnosis, *, verbose: bool) -> Iterator[Block]
     reasons: dict[str, list[str]] = {}
     for item in missing:
         reasons.setdefault(item.why, []).append(f"{item.rule} (in part)" if item.partly else item.rule)
-    lines = [line for reason, rules in reasons.items() for line in wrapped(f"{', '.join(rules)}: {reason}", "  ")]
+    lines = tuple(f"{', '.join(rules)}: {reason}" for reason, rules in reasons.items())
     if lines:
         unchecked = len(diagnosis.not_checked) - sum(item.partly for item in diagnosis.not_checked)
         in_part = f", {len(missing) - unchecked} in part" if len(missing) > unchecked else ""
         yield LabelledLine("UNCHECKED", f"{unchecked} of {unchecked + diagnosis.checked_count} rules{in_part}", "dim")
-        yield Text(tuple(lines))
+        yield Prose(lines, 2)
     if diagnosis.is_early and diagnosis.group is not None:
         yield Text((Hint("-> {} shows its status, lag and rates now", ("lag", diagnosis.group)),))
     if parts:
@@ -217,10 +217,11 @@ def _unchecked_summary(diagnoses: Sequence[Diagnosis], *, verbose: bool) -> Iter
     if not rows:
         return
     shown = rows if verbose else rows[:_REASONS]
-    lines = [line for r in shown for line in wrapped(f"{r.count:>5}  {', '.join(r.rules)}: {r.why}", "       ")]
     yield BlankLine()
     yield LabelledLine("UNCHECKED", "number of subjects, rules, reason", "dim")
-    yield Text((*lines, *((f"{len(rows) - len(shown)} more: --verbose",) if len(shown) < len(rows) else ())))
+    yield Prose(tuple(f"{r.count:>5}  {', '.join(r.rules)}: {r.why}" for r in shown), 7)
+    if len(shown) < len(rows):
+        yield Text((f"{len(rows) - len(shown)} more: --verbose",))
 
 
 def _row(diagnosis: Diagnosis) -> tuple[Cell, ...]:
@@ -269,7 +270,7 @@ def explanation_outcome(explanation: RuleExplanation) -> Outcome:
 def _explanation(explanation: RuleExplanation) -> Screen:
     rule = BY_ID[explanation.rule]
     blocks: list[Block] = [Title(f"{rule.id}  {rule.meaning}")]
-    blocks.append(Text(tuple(wrapped(explanation.description))))
+    blocks.append(Prose((explanation.description,)))
     parts: list[tuple[str, Sequence[str]]] = [
         ("IMPACT", (explanation.impact,)),
         ("HOW-TO-SEE", explanation.how_to_see),
@@ -279,8 +280,7 @@ def _explanation(explanation: RuleExplanation) -> Screen:
     ]
     for word, texts in parts:
         if texts:
-            lines = [line for text in texts for line in wrapped(f"  {text}", "    ")]
-            blocks += [BlankLine(), Text((word, *lines))]
+            blocks += [BlankLine(), Text((word,)), Prose(tuple(f"  {text}" for text in texts), 4)]
     return Screen(tuple(blocks))
 
 

@@ -12,7 +12,7 @@ from kgroup.groups.history.follow import HistoryDelta
 from kgroup.groups.history.summary import GroupHistory, last_rebalance_ms
 from kgroup.groups.next_commands import peek_group
 from kgroup.groups.timeline.steps import Cause, HistoryStep, Reason, Signature, SignatureKind, StepKind
-from kgroup.model.blocks import BlankLine, Block, LabelledLine, Records, Screen, Text, Title
+from kgroup.model.blocks import BlankLine, Block, LabelledLine, Prose, Records, Screen, Text, Title
 from kgroup.model.group_log import RebalanceProtocol, ScannedRange
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
@@ -27,7 +27,6 @@ from kgroup.output.pages.history_commits import (
     move_text,
 )
 from kgroup.output.pages.history_picture import picture
-from kgroup.output.pages.text import wrapped
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.durations import format_duration
 from kgroup.support.hint import Hint
@@ -75,8 +74,8 @@ def outcome(
 
 def quiet_outcome(histories: Sequence[GroupHistory], cluster: ClusterRef, errors: tuple[RowError, ...]) -> Outcome:
     """Groups without a rebalance in one line; in another, groups for which the log does not reach back far enough."""
-    lines = tuple(line for sentence in _quiet_lines(histories) for line in wrapped(sentence))
-    return replace(outcome(histories, cluster, errors), screen=lambda: Screen((Text(lines),) if lines else ()))
+    lines = tuple(_quiet_lines(histories))
+    return replace(outcome(histories, cluster, errors), screen=lambda: Screen((Prose(lines),) if lines else ()))
 
 
 def _since(history: GroupHistory) -> str:
@@ -136,7 +135,7 @@ def _page(history: GroupHistory, verbose: bool, limit: int | None) -> Iterator[B
     if history.jumps and history.commits is None:
         yield LabelledLine("JUMPS", jumps_line(history))
     if following := next_line(history):
-        yield Text(tuple(wrapped(f"-> {following}", "   ")))
+        yield Prose((f"-> {following}",), 3)
     if history.crash_loops:
         yield Text((f"   {peek_group(history.group)}",))
     if history.jumps and history.commits is None:
@@ -148,7 +147,7 @@ def _page(history: GroupHistory, verbose: bool, limit: int | None) -> Iterator[B
         yield BlankLine()
         yield from commits_blocks(history, history.commits, verbose)
     yield BlankLine()
-    yield Text(tuple(line for sentence in log_lines(history) for line in wrapped(sentence)))
+    yield Prose(tuple(log_lines(history)))
 
 
 def headline(history: GroupHistory) -> str:

@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from kgroup.groups.timeline.steps import Cause, HistoryStep, PresentMember, StepKind
-from kgroup.model.blocks import Block, Cell, Column, Styled, Table, Text
+from kgroup.model.blocks import Block, Cell, Column, Prose, Styled, Table, Text
 from kgroup.model.group_log import RebalanceProtocol
-from kgroup.output.pages.text import wrapped
 from kgroup.support.durations import format_duration
 from kgroup.support.instants import utc_datetime
 from kgroup.support.units import plural
@@ -73,7 +72,7 @@ def picture(steps: Sequence[HistoryStep], *, verbose: bool = False, limit: int |
     yield Table(columns, rows)
     if omitted := _omitted_line(lanes[len(drawn) :], shown, len(steps) - len(shown)):
         yield Text((omitted,))
-    yield Text(tuple(line for sentence in _legend(shown, drawn) for line in wrapped(sentence, "  ")))
+    yield Prose(tuple(_legend(shown, drawn)), 2)
 
 
 def _newest(steps: Sequence[HistoryStep], limit: int | None) -> Sequence[HistoryStep]:

@@ -18,9 +18,22 @@ from kgroup.groups.migration.check import (
 )
 from kgroup.groups.migration.migrated import MigrationResult
 from kgroup.groups.migration.readiness import ReadinessSummary, offline_check
-from kgroup.model.blocks import BlankLine, Block, Cell, Column, LabelledLine, Screen, Style, Styled, Table, Text, Title
+from kgroup.model.blocks import (
+    BlankLine,
+    Block,
+    Cell,
+    Column,
+    LabelledLine,
+    Prose,
+    Screen,
+    Style,
+    Styled,
+    Table,
+    Text,
+    Title,
+)
 from kgroup.output.pages.change import ROWS_ON_A_PAGE
-from kgroup.output.pages.text import settings_text, wrapped
+from kgroup.output.pages.text import settings_text
 from kgroup.support.errors import NOT_EMPTY
 from kgroup.support.instants import short_time
 from kgroup.support.units import plural
@@ -128,7 +141,7 @@ def _group_blocks(row: MigrationResult, page: Page, *, executed: bool) -> Iterat
     yield from _checks(readiness.checks, verbose=page.verbose)
     if page.steps:
         yield BlankLine()
-        yield Text(tuple(line for step in page.steps for line in wrapped(step, "   ")))
+        yield Prose(tuple(page.steps), 3)
     yield from _facts(page)
 
 
@@ -141,7 +154,7 @@ def _settings(row: MigrationResult, *, executed: bool) -> Iterator[Block]:
 def _facts(page: Page) -> Iterator[Block]:
     if page.facts:
         yield BlankLine()
-        yield Text(tuple(line for fact in page.facts for line in wrapped(fact)))
+        yield Prose(tuple(page.facts))
 
 
 def _in_words(row: MigrationResult) -> str:
@@ -170,12 +183,12 @@ def _checks(checks: Sequence[MigrationCheck], *, verbose: bool) -> Iterator[Bloc
     todo = [check for check in shown if verbose or (check.remedy and check.status in _WITH_REMEDY)]
     if todo:
         yield BlankLine()
-        yield Text(tuple(line for check in todo for line in _remedy(check, verbose=verbose)))
+        yield Prose(tuple(_remedy(check, verbose=verbose) for check in todo), 2)
 
 
-def _remedy(check: MigrationCheck, *, verbose: bool) -> Iterator[str]:
+def _remedy(check: MigrationCheck, *, verbose: bool) -> str:
     source = f" ({check.source})" if verbose else ""
-    yield from wrapped(f"{check.id}: {check.remedy or 'nothing to do'}{source}", "  ")
+    return f"{check.id}: {check.remedy or 'nothing to do'}{source}"
 
 
 def _status_cell(word: CheckStatus | ReadinessResult) -> Cell:
@@ -249,7 +262,7 @@ def _after(row: MigrationResult) -> Iterator[Block]:
     if (hidden := row.check("hidden-commits")) and hidden.status in (CheckStatus.WARNING, CheckStatus.UNKNOWN):
         yield LabelledLine("UNKNOWN", hidden.evidence, "warn")
     yield BlankLine()
-    yield Text(tuple(wrapped(_ACCORDING_TO_KIP_848[row.target])))
+    yield Prose((_ACCORDING_TO_KIP_848[row.target],))
 
 
 def _after_all(rows: Sequence[MigrationResult]) -> Iterator[Block]:
@@ -261,7 +274,7 @@ def _after_all(rows: Sequence[MigrationResult]) -> Iterator[Block]:
     if until := [kept for row in converted if (kept := row.kept_until_ms)]:
         yield LabelledLine("EXPIRES", f"{short_time(min(until), converted[0].evidence.now_ms)} unless a member commits")
     yield BlankLine()
-    yield Text(tuple(wrapped(_ACCORDING_TO_KIP_848[converted[0].target])))
+    yield Prose((_ACCORDING_TO_KIP_848[converted[0].target],))
 
 
 def _offsets(rows: Sequence[MigrationResult]) -> str:
@@ -283,9 +296,9 @@ def config_blocks(config: ConfigPlan, name: str, written: str | None) -> tuple[B
         result = "no changes needed"
     else:
         result = "make these changes by hand" if config.kind == "yaml" else "--write FILE writes it with these changes"
-    changes = tuple(line for change in config.changes for line in wrapped(_change_text(change), "          "))
-    notes = tuple(line for note in config.notes for line in wrapped(f"- {note}", "  "))
-    texts = (Text(lines) for lines in (changes, notes) if lines)
+    changes = Prose(tuple(map(_change_text, config.changes)), 10)
+    notes = Prose(tuple(f"- {note}" for note in config.notes), 2)
+    texts = (prose for prose in (changes, notes) if prose.sentences)
     return (BlankLine(), LabelledLine("CLIENT", f"{name} ({config.kind}): {result}"), *texts)
 
 

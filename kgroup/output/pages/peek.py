@@ -9,11 +9,10 @@ from msgspec.structs import replace
 
 from kgroup.groups.next_commands import skip_record
 from kgroup.groups.peek import PeekedPartition, ReadLimit, lines_of
-from kgroup.model.blocks import BlankLine, Block, Records, Screen, Text, Title
+from kgroup.model.blocks import BlankLine, Block, Prose, Records, Screen, Text, Title
 from kgroup.model.groups import LogRange, RowError
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages.records import VALUE_WIDTH, bytes_text, headers_text, records_blocks, value_text
-from kgroup.output.pages.text import wrapped
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.instants import rfc3339
 from kgroup.support.units import plural, some_of
@@ -94,7 +93,7 @@ def _partition(each: PeekedPartition, view: PeekView) -> Iterator[Block]:
         facts.append(target.status)
     yield Text((f"{target.tp}  {', '.join(facts)}",))
     if target.crash_loop:
-        yield Text(tuple(wrapped(target.crash_loop)))
+        yield Prose((target.crash_loop,))
     if each.records:
         width = None if view.verbose else VALUE_WIDTH
         yield from records_blocks(each.records, each.form, committed=target.committed, width=width)
@@ -104,7 +103,7 @@ def _partition(each: PeekedPartition, view: PeekView) -> Iterator[Block]:
     if target.record is None or each.next_record is None or window.offset != target.committed:
         return
     if target.record.doubt is not None:
-        yield Text(tuple(wrapped(f"The record that the group does not get past is {target.record.doubt}.")))
+        yield Prose((f"The record that the group does not get past is {target.record.doubt}.",))
     record = replace(target.record, offset=each.next_record.offset)
     for command in skip_record(str(target.group), record):
         yield Text((f"To skip offset {record.offset} and keep its record:", f"  {command}"))

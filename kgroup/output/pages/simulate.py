@@ -18,6 +18,7 @@ from kgroup.model.blocks import (
     Cell,
     Column,
     LabelledLine,
+    Prose,
     Records,
     Screen,
     Styled,
@@ -28,7 +29,6 @@ from kgroup.model.blocks import (
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.output.pages.text import wrapped
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.durations import format_duration
 from kgroup.support.units import human_count, plural
@@ -107,7 +107,7 @@ def _page(report: SimulationReport) -> Iterator[Block]:
         yield Text(("no member gets or loses a partition",))
     if (effect := report.lag_effect) is not None:
         yield LabelledLine("LAG", lag_text(effect))
-    yield Text(tuple(line for note in _notes(report) for line in wrapped(note, "  ")))
+    yield Prose(tuple(_notes(report)), 2)
 
 
 def _size(report: SimulationReport) -> str:

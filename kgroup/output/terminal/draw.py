@@ -10,11 +10,11 @@ from typing import IO
 
 from rich.cells import cell_len
 
-from kgroup.model.blocks import BlankLine, Block, LabelledLine, Screen, Table, Text, Title
+from kgroup.model.blocks import BlankLine, Block, LabelledLine, Prose, Screen, Table, Text, Title
 from kgroup.model.outcome import Outcome
 from kgroup.output.terminal.colour import Paint, painter, terminal_width
 from kgroup.output.terminal.layout import draw_table
-from kgroup.output.terminal.wrapping import wrap_line
+from kgroup.output.terminal.wrapping import prose_lines, wrap_line
 from kgroup.support.quoting import visible
 
 _PIPE_TITLE_WIDTH = 80
@@ -87,5 +87,7 @@ def _lines(
                 label = _LABEL.match(line)
                 hanging = max(_HANGING, 0 if label is None else label.end())
                 yield from wrap_line(visible(line), width if fold else None, hanging)
+        case Prose():
+            yield from prose_lines(block, width)
         case BlankLine():
             yield ""

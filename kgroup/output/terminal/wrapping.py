@@ -8,10 +8,15 @@ from collections.abc import Sequence
 
 from rich.cells import cell_len
 
+from kgroup.model.blocks import Prose
+from kgroup.support.quoting import visible
+
 _WORD = r"(?:\$'(?:\\.|[^'\\])*'|'[^']*'|\"[^\"]*\"|\\.|[^\s'\"\\])+"
 _BEFORE = re.compile(r"(?:^|->|:) *(?=(?:kgroup|kafka-[a-z-]+\.sh) )")
 _COMMAND = re.compile(rf"(?P<command>\S+(?: {_WORD})+)(?P<after>(?:  .*)?)")
 """A command follows an indent, an arrow or a colon; two blanks end it."""
+
+_PROSE_WIDTH = 78
 
 _CONTINUES = " \\"
 _CONTINUED = 3
@@ -37,6 +42,12 @@ def wrap_line(text: str, width: int | None, indent: int = 0) -> list[str]:
         if command is not None and not _PROSE.search(re.sub(r"'[^']*'", "", command["command"])):
             return _wrap_around(before, command["command"], command["after"].strip(), width, indent)
     return _wrap_prose(text, width, indent)
+
+
+def prose_lines(prose: Prose, width: int | None) -> list[str]:
+    """The sentences in lines that are easy to read; ``width`` is that of a terminal, None without one."""
+    width = _PROSE_WIDTH if width is None else min(width, _PROSE_WIDTH)
+    return [line for sentence in prose.sentences for line in wrap_line(visible(sentence), width, prose.indent)]
 
 
 def _wrap_around(before: str, command: str, after: str, width: int, indent: int) -> list[str]:

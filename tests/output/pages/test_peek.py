@@ -6,10 +6,11 @@ import pytest
 
 from kgroup.groups.peek import PeekedPartition, PeekTarget, ReadableLog, ReadLimit, ReadWindow
 from kgroup.groups.stuck_record import StuckRecord
-from kgroup.model.blocks import Text, Title
+from kgroup.model.blocks import Title
 from kgroup.model.json_lines import ValueFormat
 from kgroup.model.records import ConsumerRecord
 from kgroup.output.pages.peek import PeekView, screen
+from tests.helpers.pages import written
 
 
 def record(offset: int, value: bytes = b"1") -> ConsumerRecord:
@@ -45,8 +46,7 @@ def stuck_at(*, before: bool = False, later: bool = False) -> StuckRecord:
 
 
 def lines(each: PeekedPartition, shown: PeekView | None = None) -> list[str]:
-    blocks = screen([each], shown or view()).blocks
-    return [line for block in blocks if isinstance(block, Text) for line in block.lines]
+    return written(screen([each], shown or view()).blocks)
 
 
 @pytest.mark.parametrize(
@@ -100,14 +100,13 @@ def test_what_is_said_of_a_partition(each: PeekedPartition, line: str) -> None:
         ),
         (
             peeked(record(3), record(4), status="STOP 5m", stuck=stuck_at(before=True, later=True)),
-            ["The record that the group does not get past is not known: offset 4 of pay:2 or",
-             "a later one, or the one before if the client commits at delivery (librdkafka",
-             "with auto commit): a restart passes it."],
+            ["The record that the group does not get past is not known: offset 4 of pay:2 or a later one, or the one "
+             "before if the client commits at delivery (librdkafka with auto commit): a restart passes it."],
         ),
         (
             peeked(record(4), crash_loop="crash loop at pay:2", stuck=stuck_at(later=True)),
-            ["The record that the group does not get past is not known: offset 4 of pay:2 or",
-             "a later one."],
+            ["crash loop at pay:2",
+             "The record that the group does not get past is not known: offset 4 of pay:2 or a later one."],
         ),
         (peeked(record(9), offset=9, stuck=stuck_at()), []),  # read from elsewhere
         (peeked(record(4), status="STOP 5m"), []),

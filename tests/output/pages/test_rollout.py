@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from kgroup.groups.migration.rollout import ClassicMemberDocument, GroupRollout
-from kgroup.model.blocks import Table, Text, Title
+from kgroup.model.blocks import Table, Title
 from kgroup.output.pages.rollout import page, records
+from tests.helpers.pages import written
 
 
 def rolled(name: str, *missing: str, reverted: int = 0, kind: str = "consumer") -> GroupRollout:
@@ -33,7 +34,7 @@ def titles(*groups: GroupRollout) -> list[str]:
 
 
 def lines(*groups: GroupRollout) -> list[str]:
-    return [line for block in page(groups, "consumer").blocks if isinstance(block, Text) for line in block.lines]
+    return written(page(groups, "consumer").blocks)
 
 
 def rows(*groups: GroupRollout) -> list[tuple[Any, ...]]:

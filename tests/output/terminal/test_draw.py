@@ -107,7 +107,7 @@ def test_no_line_is_longer_than_the_terminal(
     assert "Empty" in shown.text
 
 
-@pytest.mark.parametrize("columns", [80, 160])
+@pytest.mark.parametrize("columns", [60, 80, 160])
 @pytest.mark.parametrize("flags", [[], ["--members"], ["--verbose"]])
 def test_a_page_with_members_fits(
     kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, flags: list[str], columns: int

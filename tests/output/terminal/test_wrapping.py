@@ -6,10 +6,10 @@ import shlex
 
 import pytest
 
-from kgroup.model.blocks import Records, Screen, Text
+from kgroup.model.blocks import Prose, Records, Screen, Text
 from kgroup.model.outcome import Outcome
 from kgroup.output.terminal.draw import page_lines
-from kgroup.output.terminal.wrapping import boxed, wrap_line
+from kgroup.output.terminal.wrapping import boxed, prose_lines, wrap_line
 
 RESET = (
     "kgroup reset orders-svc --topic payments:2 --shift-by 1 --save-skipped pill.jsonl --reason 'a - b;  c' --execute"
@@ -128,3 +128,20 @@ def test_a_box_is_as_wide_as_its_longest_line() -> None:
 
 def test_a_name_too_long_for_a_box_stays_whole() -> None:
     assert boxed(("g" * 60, "may start"), 60) == ["  " + "g" * 60, "  may start"]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "indent", "width", "lines"),
+    [
+        ("a" * 40 + " " + "b" * 37, 0, None, ["a" * 40 + " " + "b" * 37]),
+        ("a" * 40 + " " + "b" * 38, 0, None, ["a" * 40, "b" * 38]),
+        ("a" * 40 + " " + "b" * 38, 2, 200, ["a" * 40, "  " + "b" * 38]),
+        ("-> one two three", 3, 10, ["-> one two", "   three"]),
+        ("x" * 90, 0, 60, ["x" * 90]),
+        ("1. Follow it: kgroup wait svc --for empty", 3, 30, ["1. Follow it:", "   kgroup wait svc --for empty"]),
+        ("a\tb", 0, None, ["a\\tb"]),
+    ],
+    ids=["fits", "too long", "a wide terminal", "a narrow one", "a name is not broken", "a command", "made visible"],
+)
+def test_prose(sentence: str, indent: int, width: int | None, lines: list[str]) -> None:
+    assert prose_lines(Prose((sentence,), indent), width) == lines

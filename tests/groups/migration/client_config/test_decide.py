@@ -14,11 +14,11 @@ from kgroup.groups.migration.client_config import ConfigPlan, plan_config
 from kgroup.groups.migration.client_config.decide import masked
 from kgroup.groups.migration.client_config.notes import MINIMUM
 from kgroup.groups.migration.config_document import config_document
-from kgroup.model.blocks import Text
 from kgroup.output.pages.migrate import config_blocks
 from kgroup.settings.java_properties import parse_properties
 from kgroup.support.errors import ConfigError
 from kgroup.support.json_line import plain
+from tests.helpers.pages import written
 from tests.helpers.places import ROOT
 
 Target = Literal["consumer", "classic"]
@@ -221,8 +221,7 @@ def test_a_change_has_line_old_value_and_reason_on_the_page_and_in_json() -> Non
             "reason": "the session timeout is the broker's (group config consumer.session.timeout.ms)",
         },
     )
-    lines = [line for block in config_blocks(config, "x", None) if isinstance(block, Text) for line in block.lines]
-    page = " ".join(" ".join(lines).split())
+    page = " ".join(" ".join(written(config_blocks(config, "x", None))).split())
     assert "set group.protocol (line 3: classic) to consumer: the rebalance protocol of the group" in page
     assert "remove session.timeout.ms (line 2: 10000)" in page
 
