@@ -7,8 +7,8 @@ from typing import Literal
 
 import msgspec
 
-Style = Literal["bad", "warn", "good", "dim"]
-"""A colour only repeats what a word already says: bad is red, warn yellow, good green."""
+Style = Literal["bad", "warn", "good", "dim", "strong"]
+"""A colour only repeats what a word already says: bad is red, warn yellow, good green, strong bold."""
 
 
 class Styled(msgspec.Struct, frozen=True):
@@ -43,6 +43,13 @@ class Title(msgspec.Struct, frozen=True):
 
     text: str
     in_terminal_only: bool = False
+
+
+class Conclusion(msgspec.Struct, frozen=True):
+    """What follows from all the rest of the page, in one sentence after ``->``, and the commands for it."""
+
+    text: str
+    commands: tuple[str, ...] = ()
 
 
 class LabelledLine(msgspec.Struct, frozen=True):
@@ -82,7 +89,7 @@ class BlankLine(msgspec.Struct, frozen=True):
     """An empty line."""
 
 
-Block = Title | LabelledLine | Table | Text | Prose | BlankLine
+Block = Title | Conclusion | LabelledLine | Table | Text | Prose | BlankLine
 
 
 class Screen(msgspec.Struct, frozen=True):

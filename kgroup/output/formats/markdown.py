@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kgroup.model.blocks import BlankLine, Block, LabelledLine, Prose, Table, Text, Title
+from kgroup.model.blocks import BlankLine, Block, Conclusion, LabelledLine, Prose, Table, Text, Title
 from kgroup.model.outcome import Outcome
 from kgroup.output.remarks import NO_REMARKS, Remarks
 from kgroup.output.terminal.draw import title_lines
@@ -36,6 +36,9 @@ def _block_lines(block: Block, outcome: Outcome) -> Iterator[str]:
     match block:
         case Title():
             yield from title_lines(block, outcome, _WIDTH)
+        case Conclusion(text, commands):
+            yield f"-> {visible(text)}"
+            yield from (f"   {visible(command)}" for command in commands)
         case LabelledLine(word, text, _):
             yield f"{word:<6} {visible(text)}"
         case Table():

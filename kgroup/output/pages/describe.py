@@ -12,7 +12,20 @@ from msgspec.structs import replace
 
 from kgroup.groups.member_labels import member_names
 from kgroup.groups.verdict.plain import lag_line, next_line, range_line
-from kgroup.model.blocks import BlankLine, Block, Cell, Column, LabelledLine, Screen, Style, Styled, Table, Text, Title
+from kgroup.model.blocks import (
+    BlankLine,
+    Block,
+    Cell,
+    Column,
+    Conclusion,
+    LabelledLine,
+    Screen,
+    Style,
+    Styled,
+    Table,
+    Text,
+    Title,
+)
 from kgroup.model.groups import Group, Member, Partition, RowError, is_of_consumers
 from kgroup.model.outcome import Outcome
 from kgroup.model.pending_catchup import PendingCatchup
@@ -192,12 +205,12 @@ def _verdict(group: Group, pending_lines: Sequence[str], verdict: GroupVerdict |
 
         yield from verdict_blocks(verdict, pending_lines)
     else:
+        if following := next_line(group):
+            yield Conclusion(following)
         yield LabelledLine("LAG", lag_line(group))
         yield from (LabelledLine("PENDING", line, "warn") for line in pending_lines)
         if outside := [partition for partition in group.partitions if partition.out_of_range]:
             yield LabelledLine("RANGE", range_line(outside), "bad")
-        if following := next_line(group):
-            yield Text((f"-> {following}",))
     if group.partitions or group.members:
         yield BlankLine()
 

@@ -12,7 +12,7 @@ from kgroup.groups.history.follow import HistoryDelta
 from kgroup.groups.history.summary import GroupHistory, last_rebalance_ms
 from kgroup.groups.next_commands import peek_group
 from kgroup.groups.timeline.steps import Cause, HistoryStep, Reason, Signature, SignatureKind, StepKind
-from kgroup.model.blocks import BlankLine, Block, LabelledLine, Prose, Records, Screen, Text, Title
+from kgroup.model.blocks import BlankLine, Block, Conclusion, LabelledLine, Prose, Records, Screen, Text, Title
 from kgroup.model.group_log import RebalanceProtocol, ScannedRange
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
@@ -124,6 +124,8 @@ def screen(histories: Sequence[GroupHistory], *, verbose: bool = False, limit: i
 
 def _page(history: GroupHistory, verbose: bool, limit: int | None) -> Iterator[Block]:
     yield Title(f"{history.group}  {headline(history)}")
+    if following := next_line(history):
+        yield Conclusion(following, (peek_group(history.group),) if history.crash_loops else ())
     yield LabelledLine("TOTAL", total_line(history))
     yield from (LabelledLine("CAUSE", line) for line in cause_lines(history))
     if history.totals.rebalances:
@@ -134,10 +136,6 @@ def _page(history: GroupHistory, verbose: bool, limit: int | None) -> Iterator[B
         )
     if history.jumps and history.commits is None:
         yield LabelledLine("JUMPS", jumps_line(history))
-    if following := next_line(history):
-        yield Prose((f"-> {following}",), 3)
-    if history.crash_loops:
-        yield Text((f"   {peek_group(history.group)}",))
     if history.jumps and history.commits is None:
         yield Text((Hint("-> {}", ("history", history.group, "--commits")),))
     if history.steps and history.commits is None:

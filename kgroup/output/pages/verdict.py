@@ -1,4 +1,4 @@
-"""The verdict on a page: its lines, at most one further fact to check (``->``), and commands."""
+"""The verdict on a page: what follows from it (``->``), commands, and its lines."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from kgroup.groups.verdict.facts import held_back, holds_back, how_stuck, stuck_
 from kgroup.groups.verdict.group import GroupVerdict
 from kgroup.groups.verdict.plain import lag_text, range_line
 from kgroup.groups.verdict.shape import OtherGroupsLag, Shape, shape_words, siblings_words
-from kgroup.model.blocks import Block, LabelledLine, Text
+from kgroup.model.blocks import Block, Conclusion, LabelledLine, Text
 from kgroup.model.groups import Group
 from kgroup.support.durations import format_duration
 from kgroup.support.units import human_count, plural
 
 
 def verdict_blocks(verdict: GroupVerdict, pending_lines: Sequence[str]) -> Iterator[Block]:
-    """The verdict; ``pending_lines`` are those of pending catch-ups, which come after the LAG line."""
+    """The conclusion, and what it follows from; ``pending_lines`` of catch-ups come after the LAG line."""
+    if verdict.next is not None:
+        yield Conclusion(verdict.next, verdict.commands)
     lag, *others = verdict_lines(verdict)
     yield lag
     yield from (LabelledLine("PENDING", line, "warn") for line in pending_lines)
     yield from others
-    if verdict.next is not None:
-        yield Text((f"-> {verdict.next}",))
-    if verdict.commands:
+    if verdict.next is None and verdict.commands:
         yield Text(tuple(f"   {command}" for command in verdict.commands))
 
 

@@ -10,7 +10,7 @@ from kgroup.model.blocks import Style
 from kgroup.output.terminal.pager import pager_width
 from kgroup.settings.environment import is_dumb_terminal, variable
 
-_COLOURS: dict[Style, str] = {"bad": "bold red", "warn": "yellow", "good": "green", "dim": "dim"}
+_COLOURS: dict[Style, str] = {"bad": "bold red", "warn": "yellow", "good": "green", "dim": "dim", "strong": "bold"}
 
 Paint = Callable[[str, Style | None], str]
 

@@ -10,7 +10,7 @@ from typing import IO
 
 from rich.cells import cell_len
 
-from kgroup.model.blocks import BlankLine, Block, LabelledLine, Prose, Screen, Table, Text, Title
+from kgroup.model.blocks import BlankLine, Block, Conclusion, LabelledLine, Prose, Screen, Table, Text, Title
 from kgroup.model.outcome import Outcome
 from kgroup.output.terminal.colour import Paint, painter, terminal_width
 from kgroup.output.terminal.layout import draw_table
@@ -75,11 +75,10 @@ def _lines(
             return
         case Title():
             yield from title_lines(block, outcome, width or _PIPE_TITLE_WIDTH)
-        case LabelledLine(word, text, style):
-            heading = f"{word:<{_VERDICT_WIDTH}}  "
-            first, *others = wrap_line(heading + visible(text), width, len(heading))
-            yield paint(word, style) + first[len(word) :]
-            yield from others
+        case Conclusion():
+            yield from _conclusion(block, width, paint)
+        case LabelledLine():
+            yield from _labelled(block, width, paint)
         case Table():
             yield from draw_table(block, width, wide, paint, with_header=with_headers)
         case Text(lines, fold):
@@ -91,3 +90,16 @@ def _lines(
             yield from prose_lines(block, width)
         case BlankLine():
             yield ""
+
+
+def _conclusion(block: Conclusion, width: int | None, paint: Paint) -> Iterator[str]:
+    yield from (paint(line, "strong") for line in wrap_line(f"-> {visible(block.text)}", width, _HANGING))
+    for command in block.commands:
+        yield from wrap_line(f"   {visible(command)}", width, _HANGING)
+
+
+def _labelled(block: LabelledLine, width: int | None, paint: Paint) -> Iterator[str]:
+    heading = f"{block.word:<{_VERDICT_WIDTH}}  "
+    first, *others = wrap_line(heading + visible(block.text), width, len(heading))
+    yield paint(block.word, block.style) + first[len(block.word) :]
+    yield from others

@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from kgroup.model.blocks import Prose, Records, Screen, Text
+from kgroup.model.blocks import Conclusion, Prose, Records, Screen, Text
 from kgroup.model.outcome import Outcome
 from kgroup.output.terminal.draw import page_lines
 from kgroup.output.terminal.wrapping import boxed, prose_lines, wrap_line
@@ -94,6 +94,22 @@ def test_a_line_of_a_page_continues_under_its_text(line: str, lines: list[str]) 
     outcome = Outcome((), lambda: Screen(()), lambda: Records((), ()))
 
     assert list(page_lines(outcome, Screen((Text((line,)),)), 36, lambda text, style: text, wide=False)) == lines
+
+
+@pytest.mark.parametrize("width", [60, 80, None])
+def test_the_conclusion_is_bold_and_its_commands_are_not(width: int | None) -> None:
+    outcome = Outcome((), lambda: Screen(()), lambda: Records((), ()))
+    text = "enrich-1 commits orders:7 at 40 again and again: it polls, and commits nothing past this offset"
+    screen = Screen((Conclusion(text, (RESET,)),))
+
+    lines = list(page_lines(outcome, screen, width, lambda text, style: f"<{style}>{text}", wide=False))
+
+    bold = [line.removeprefix("<strong>") for line in lines if line.startswith("<strong>")]
+    assert " ".join(line.strip() for line in bold) == f"-> {text}"
+    assert all(len(line) <= (width or 1000) for line in bold)
+    commands = lines[len(bold) :]
+    assert all(line.startswith("   ") for line in commands)
+    assert shlex.split("\n".join(commands).replace("\\\n", "")) == shlex.split(RESET)
 
 
 def test_without_a_width_it_is_one_line() -> None:
