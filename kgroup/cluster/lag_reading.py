@@ -45,7 +45,7 @@ class Need(msgspec.Struct, frozen=True):
     ``log_budget_s`` limits the scan of ``__consumer_offsets``; with ``log_time`` several parts share that time. With
     ``read_committed`` records count up to the last stable offset. ``surroundings`` also reads the retention and the
     other groups of the topics that lag, ``state`` the time since which the group has been in its state.
-    ``crash_loops`` finds those that the log shows.
+    ``crash_loops`` finds those that the log shows. ``past`` also reads the log ends of the last hour, in steps.
     """
 
     log_budget_s: float
@@ -56,6 +56,7 @@ class Need(msgspec.Struct, frozen=True):
     state: bool = False
     log_time: SharedTime | None = None
     crash_loops: bool = True
+    past: bool = False
 
 
 class LookBack(msgspec.Struct, frozen=True):

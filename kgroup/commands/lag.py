@@ -20,6 +20,7 @@ from kgroup.cluster.snapshot import Cluster, Snapshot, SnapshotRequest
 from kgroup.groups.lag.checks import LagBounds, Violation, check_hidden, check_lag, parse_status
 from kgroup.groups.lag.evidence import Isolation
 from kgroup.groups.lag.measure import measure_lag
+from kgroup.groups.lag.past import lags_of_rows
 from kgroup.groups.lag.report import GroupLag, RowLevel, SortBy, rows_of
 from kgroup.groups.selection import Selection, TopicFilter, named_groups, names_of, names_only
 from kgroup.groups.selection import check_selection as check_selection
@@ -28,8 +29,8 @@ from kgroup.model.metrics import ExportedMetrics, Metric
 from kgroup.model.outcome import Outcome, Outcomes
 from kgroup.model.output_format import Format
 from kgroup.model.reporter import Reporter
-from kgroup.output.pages.lag import BLOCKS, PLAIN, LagPage, LagView, MeasuredGroup, RefreshValues, outcome
-from kgroup.output.watch.request import Refresh, Watch, WatchedVerb, draws_blocks, watched
+from kgroup.output.pages.lag import LagPage, LagView, MeasuredGroup, RefreshValues, outcome
+from kgroup.output.watch.request import Refresh, Watch, WatchedVerb, watched
 from kgroup.queries.facts import GroupFacts, read_facts
 from kgroup.queries.log_options import warn_of_clocks
 from kgroup.queries.snapshots import GROUPS_AT_A_TIME, in_parts
@@ -49,7 +50,8 @@ check_option = partial(typer.Option, rich_help_panel="As a check (exit 8)")
 _WANT = SnapshotRequest(generation_budget_s=0)
 _DEFAULT_BUDGET = "5s"
 _NO_TIME = "--no-time"
-_WITH_VERDICT = (Format.TABLE, Format.WIDE, Format.MARKDOWN, Format.JSON, Format.YAML)
+_PAGES = (Format.TABLE, Format.WIDE, Format.MARKDOWN)
+_WITH_VERDICT = (*_PAGES, Format.JSON, Format.YAML)
 _DOCUMENTS = (Format.JSON, Format.YAML)
 _ROWS = (Format.CSV, Format.NAME)
 _WITHOUT_VIOLATIONS = (*_ROWS, Format.PROMETHEUS)
@@ -233,18 +235,19 @@ class _LagMeasurement:
         """
         alone = names_only(self.which) and len(names_of(self.which)) == 1
         need = self.options.need(alone=alone and run.format in _WITH_VERDICT)
+        need = replace(need, past=run.format is Format.WIDE or (alone and run.format in _PAGES))
         level = self.options.by or (RowLevel.PARTITION if alone else RowLevel.GROUP)
         # A named topic without DESCRIBE was refused before; with named topics only their commits count.
         want = replace(_WANT, hidden_budget_s=0) if self.which.topic else _WANT
         count, parts = in_parts(run.reporter, cluster, self.which, want, at_once=at_once)
         if count > GROUPS_AT_A_TIME and not at_once:
             need = replace(need, log_time=SharedTime(need.log_budget_s, count))
-        view = LagView(level, self.options.sort, self.options.top, BLOCKS if draws_blocks() else PLAIN)
+        view = LagView(level, self.options.sort, self.options.top)
         documents = run.format in _DOCUMENTS
         by_part = not at_once and (documents or (run.format in _ROWS and view.top is None))
         page, unread, notes, nothing = LagPage(view), _UnreadLogs(), set[str](), True
         for _, snapshot in parts:
-            groups = self._measure_part(run, cluster, snapshot, need, unread)
+            groups = self._measure_part(run, cluster, snapshot, need, level, unread)
             for note in snapshot.notes:
                 if note not in notes:
                     notes.add(note)
@@ -267,7 +270,7 @@ class _LagMeasurement:
         reporter.note("no group is chosen: nothing to do")
 
     def _measure_part(
-        self, run: Invocation, cluster: Cluster, snapshot: Snapshot, need: Need, unread: _UnreadLogs
+        self, run: Invocation, cluster: Cluster, snapshot: Snapshot, need: Need, level: RowLevel, unread: _UnreadLogs
     ) -> list[MeasuredGroup]:
         groups = [_of_topics(group, self.which.topics) for group in snapshot.groups]
         if not groups:
@@ -284,7 +287,10 @@ class _LagMeasurement:
             name, known = group.name, read[group.name]
             report = measure_lag(group, known.evidence)
             verdict = _verdict(group, report, known) if need.surroundings else None
-            measured.append(MeasuredGroup(report, self._violations(report), verdict, documents[name], lines[name]))
+            past = lags_of_rows(report, known.evidence, level) if run.format is Format.WIDE else {}
+            measured.append(
+                MeasuredGroup(report, self._violations(report), verdict, documents[name], lines[name], past)
+            )
         return measured
 
     def _shown(self, run: Invocation, cluster: Cluster, page: LagPage) -> Outcome:

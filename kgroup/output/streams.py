@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
 import sys
@@ -10,6 +11,9 @@ from contextlib import contextmanager
 
 from kgroup.support.errors import KgroupError
 from kgroup.support.stdout_reader import StdoutClosed
+
+_PLAIN = "kgroup-plain"
+_STEPS = dict(zip("▁▂▃▄▅▆▇█", "_.-=+*%#", strict=True))
 
 
 class OutputError(KgroupError):
@@ -67,9 +71,18 @@ def use_utf8() -> None:
 
 
 def repair_streams() -> None:
-    """Make writes to closed streams (``>&-``) have no effect; escape characters that the encoding lacks."""
+    """Make writes to closed streams (``>&-``) have no effect; replace or escape what the encoding lacks."""
+    codecs.register_error(_PLAIN, _in_plain_characters)
     sys.stdout = sys.stdout or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     sys.stderr = sys.stderr or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+            stream.reconfigure(errors=_PLAIN)
+
+
+def _in_plain_characters(error: UnicodeError) -> tuple[str, int]:
+    """For an encoding without blocks: the steps of a sparkline as ``_.-=+*%#``, anything else as an escape."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    missing = error.object[error.start : error.end]
+    return "".join(_STEPS.get(each) or each.encode("ascii", "backslashreplace").decode() for each in missing), error.end

@@ -26,6 +26,7 @@ from kgroup.groups.lag.evidence import (
     Sibling,
 )
 from kgroup.groups.lag.from_log import LagLogFacts, from_log
+from kgroup.groups.lag.past import STEP_MS, STEPS
 from kgroup.groups.thresholds import LATE_SIBLING, QUIET, RATE_SPAN, RECENT_SPAN
 from kgroup.model.groups import Group, LogRange
 from kgroup.model.topic_partition import TopicPartition
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
 
 RATES_MS = (RATE_SPAN.value, RECENT_SPAN.value)
 """How long ago the log ends are read from which rates are measured."""
+
+_STEPS_MS = tuple(n * STEP_MS for n in range(STEPS, 0, -1) if n * STEP_MS not in RATES_MS)
+"""How long ago the log ends of a past are read besides."""
 
 _SPAN_MS = 3_600_000
 _IDLE_SPAN_MS = RATE_SPAN.value
@@ -61,7 +65,7 @@ def read_facts(cluster: Cluster, groups: Sequence[Group], need: Need) -> dict[st
     """The evidence of each group, by name, as of the brokers' time, or that of a later record of the log."""
     now_ms = cluster.now_ms()
     back = LookBack(
-        moments_ms=tuple(now_ms - span_ms for span_ms in RATES_MS),
+        moments_ms=tuple(now_ms - span_ms for span_ms in (*RATES_MS, *(_STEPS_MS if need.past else ()))),
         since_ms={group.name: now_ms - _span_of(group) for group in groups} if need.no_log is None else {},
         quiet_since_ms=now_ms - QUIET.value,
     )
@@ -92,8 +96,10 @@ class EvidenceOfLogs:
         facts = self._facts
         view, layout = facts.views.get(tp), facts.layouts.get(tp.topic)
         log_view = view if isinstance(view, LogView) else None
+        ends = () if log_view is None or log is None else tuple(_past_log_ends(log, log_view, self._moments_ms))
         found = PartitionEvidence(
-            ends=() if log_view is None or log is None else tuple(_past_log_ends(log, log_view, self._moments_ms)),
+            ends=ends[: len(RATES_MS)],
+            past_ends=_past(ends),
             last_stable=None if log_view is None else log_view.last_stable.offset,
             open_transaction=_oldest(facts.transactions.get(tp)),
             retention=retention_of(facts.retention, tp),
@@ -204,6 +210,11 @@ def _past_log_ends(log: LogRange, view: LogView, moments_ms: Sequence[int]) -> I
         yield LogPoint(moment_ms, log.end if younger is None else min(younger, log.end))
 
 
+def _past(ends: Sequence[LogPoint]) -> tuple[LogPoint, ...]:
+    """Those of the last hour's steps, oldest first; empty if only those for the rates were read."""
+    return () if len(ends) <= len(RATES_MS) else (*ends[len(RATES_MS) :], ends[0])
+
+
 def first_unread(first: First) -> FirstUnread | None:
     """The first unread record as it was read; None if it could not be read."""
     if isinstance(first, KgroupError):
@@ -284,5 +295,5 @@ def _siblings(facts: LagFacts, back: LookBack, now_ms: int) -> tuple[Sibling, ..
 
 
 def _ends(view: LogView, back: LookBack, now_ms: int) -> LogEnds:
-    points = _past_log_ends(LogRange(view.start, view.end), view, back.moments_ms)
+    points = islice(_past_log_ends(LogRange(view.start, view.end), view, back.moments_ms), len(RATES_MS))
     return LogEnds.of(points, LogPoint(now_ms, view.end))

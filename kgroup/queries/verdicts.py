@@ -41,7 +41,7 @@ def read_verdicts(cluster: Cluster, groups: Sequence[Group], budget_s: float) ->
     from kgroup.groups.verdict.group import group_verdict
     from kgroup.queries.facts import read_facts
 
-    need = Need(budget_s, no_log=None if budget_s > 0 else "--no-generation", surroundings=True, state=True)
+    need = Need(budget_s, no_log=None if budget_s > 0 else "--no-generation", surroundings=True, state=True, past=True)
     try:
         with cluster.time_limit(budget_s or _BUDGET_S):
             read = read_facts(cluster, groups, need)

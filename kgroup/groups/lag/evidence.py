@@ -87,7 +87,8 @@ class PartitionEvidence(msgspec.Struct, frozen=True, gc=False):
 
     ``commits`` are those in ``__consumer_offsets`` since the partition's last tombstone, oldest first; the newest one
     is included at any age. From ``read_since_ms`` on none is missing (None: compaction may have removed some).
-    ``ends`` are past moments at which the log end is known. ``first_unread`` is None if it was not read.
+    ``ends`` are past moments at which the log end is known; ``past_ends`` those of the last hour, oldest first, if a
+    page draws them. ``first_unread`` is None if it was not read.
     ``last_stable`` is the last stable offset, ``open_transaction`` blocks it. ``leader`` is a broker id,
     ``leader_epoch`` its epoch (ListOffsets, latest).
     """
@@ -95,6 +96,7 @@ class PartitionEvidence(msgspec.Struct, frozen=True, gc=False):
     commits: tuple[LoggedCommit, ...] = ()
     read_since_ms: int | None = None
     ends: tuple[LogPoint, ...] = ()
+    past_ends: tuple[LogPoint, ...] = ()
     first_unread: FirstUnread | None = None
     last_stable: int | None = None
     open_transaction: BlockingTransaction | None = None

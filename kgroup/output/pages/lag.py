@@ -29,35 +29,13 @@ from kgroup.model.pending_catchup import PendingCatchup
 from kgroup.output.pages.lag_cells import age_words, commit_age, status_cell
 from kgroup.output.pages.lag_documents import GroupLagDocument, lag_document
 from kgroup.output.pages.lag_records import records_of
+from kgroup.output.pages.sparkline import sparkline
 from kgroup.output.pages.verdict import verdict_blocks
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.hint import Hint
 from kgroup.support.units import percent, plural
 
-BLOCKS = "▁▂▃▄▅▆▇█"
-PLAIN = "_.-=+*%#"
-"""For a terminal without block characters."""
-
 REFRESHES = 20
-
-
-def sparkline(values: Sequence[int | None], width: int = REFRESHES, steps: str = BLOCKS) -> str:
-    """The last ``width`` values, the newest at the right; a blank is an unknown value.
-
-    The scale runs from the smallest to the largest of them, so that movement is visible however large the lag is. If
-    all are equal, each is the lowest step. ``sparkline([0, 5, 10])`` is ``▁▅█``.
-    """
-    recent = list(values)[-width:] if width > 0 else []
-    known = [value for value in recent if value is not None]
-    if not known:
-        return " " * len(recent)
-    low, span = min(known), max(known) - min(known)
-    highest_step = len(steps) - 1
-
-    def step(value: int) -> str:
-        return steps[(2 * highest_step * (value - low) + span) // (2 * span)] if span else steps[0]
-
-    return "".join(" " if value is None else step(value) for value in recent)
 
 
 class RefreshValues(msgspec.Struct, frozen=True):
@@ -77,10 +55,10 @@ class RefreshValues(msgspec.Struct, frozen=True):
                 values[name] = row
         return RefreshValues(count, values)
 
-    def line(self, name: str, steps: str = BLOCKS) -> str | None:
+    def line(self, name: str) -> str | None:
         """The sparkline of one name; None if the name is unknown, or there was only one refresh."""
         row = self.values.get(name)
-        return sparkline(row, steps=steps) if row and self.count > 1 else None
+        return sparkline(row) if row and self.count > 1 else None
 
 
 _SUM_COLUMNS = (
@@ -117,18 +95,18 @@ _SPARSE = frozenset(
 
 
 class LagView(msgspec.Struct, frozen=True):
-    """How the rows are shown: ``top`` is how many (None: all), ``steps`` the characters of the sparklines."""
+    """How the rows are shown: ``top`` is how many (None: all)."""
 
     level: RowLevel = RowLevel.GROUP
     sort: SortBy = SortBy.STATUS
     top: int | None = None
-    steps: str = BLOCKS
 
 
 class MeasuredGroup(msgspec.Struct, frozen=True):
     """A group in the result, with what else is known of it.
 
     ``violations`` are the bounds that do not hold, ``pending`` its pending catch-ups in JSON form, None if unknown.
+    ``past`` has the lags of the last hour by row name, for ``-o wide``.
     """
 
     report: GroupLag
@@ -136,6 +114,7 @@ class MeasuredGroup(msgspec.Struct, frozen=True):
     verdict: GroupVerdict | None = None
     pending: Sequence[PendingCatchup] | None = None
     pending_lines: Sequence[str] = ()
+    past: Mapping[str, tuple[int | None, ...]] = msgspec.field(default_factory=dict)
 
     def document(self) -> GroupLagDocument:
         return lag_document(self.report, self.violations, self.verdict, self.pending)
@@ -144,12 +123,14 @@ class MeasuredGroup(msgspec.Struct, frozen=True):
 class LagPage:
     """The groups and rows of a page, added in parts. With ``view.top`` only the first rows of earlier parts are kept.
 
-    ``refreshes`` has the values of the last refreshes of ``--watch`` by row name; otherwise there are no sparklines.
+    Sparklines show ``refreshes``, the values of the last refreshes of ``--watch`` by row name, or with ``-o wide`` the
+    past of the groups.
     """
 
     def __init__(self, view: LagView) -> None:
         self.view = view
         self.refreshes = RefreshValues()
+        self._past: dict[str, tuple[int | None, ...]] = {}
         self.rows: list[LagRow] = []
         self.omitted: list[int | None] = []
         """The lags of the rows that are not shown."""
@@ -171,6 +152,7 @@ class LagPage:
             self.topics.update(each.topic for each in report.topics)
             if len(self.topics) == 1:
                 self.partitions |= {row.partition.tp.partition for row in report.partitions}
+            self._past |= group.past
             self._groups.append(group if whole else replace(group, report=report.without_rows()))
 
     @property
@@ -179,6 +161,11 @@ class LagPage:
         by_name = {group.report.group: group for group in sorted(self._groups, key=lambda group: group.report.group)}
         totals = sort_rows([group.report.total for group in by_name.values()], self.view.sort)
         return [by_name[total.group] for total in totals]
+
+    def line(self, name: str) -> str | None:
+        """The sparkline of the row of this name; None if there is none."""
+        past = self._past.get(name)
+        return self.refreshes.line(name) or (None if past is None else sparkline(past))
 
     def shown(self) -> list[LagRow]:
         """The rows in their order, at most ``view.top``; equal ones are in the order of their groups."""
@@ -270,7 +257,7 @@ def _sum_cells(row: LagSum, report: GroupLag, page: LagPage) -> tuple[Cell, ...]
         _trend(row),
         _caught_up_in(row),
         status_cell(row.status_result, report.now_ms),
-        page.refreshes.line(row.name, page.view.steps),
+        page.line(row.name),
     )
 
 
@@ -304,7 +291,7 @@ def _partition_cells(
         _trend(row),
         _caught_up_in(row),
         status_cell(row.status_result, report.now_ms),
-        page.refreshes.line(row.name, page.view.steps),
+        page.line(row.name),
         _owner(row, labels_of),
         row.held_back,
         row.phantom or None,

@@ -13,6 +13,7 @@ from kgroup.groups.lag.evidence import (
     LagEvidence,
     is_by_tool,
 )
+from kgroup.groups.lag.past import STEP_MS, STEPS, group_past
 from kgroup.groups.lag.rates import LagTrend, Rates, rate_words, span_words
 from kgroup.groups.lag.report import GroupLag, LagSum, PartitionLag
 from kgroup.groups.lag.status import LagStatus
@@ -22,6 +23,7 @@ from kgroup.groups.verdict.plain import lag_text, range_line
 from kgroup.groups.verdict.shape import OtherGroupsLag, Shape, shape_words, siblings_words
 from kgroup.model.blocks import Block, Conclusion, LabelledLine, Text
 from kgroup.model.groups import Group
+from kgroup.output.pages.sparkline import sparkline
 from kgroup.support.durations import format_duration
 from kgroup.support.units import human_count, plural
 
@@ -33,7 +35,10 @@ def verdict_blocks(verdict: GroupVerdict, pending_lines: Sequence[str]) -> Itera
     lag, *others = verdict_lines(verdict)
     yield lag
     yield from (LabelledLine("PENDING", line, "warn") for line in pending_lines)
-    yield from others
+    for line in others:
+        yield line
+        if line.word == "RATE" and (text := past_line(verdict.report, verdict.evidence)) is not None:
+            yield LabelledLine("PAST", text)
     if verdict.next is None and verdict.commands:
         yield Text(tuple(f"   {command}" for command in verdict.commands))
 
@@ -167,6 +172,26 @@ def transaction_words(transaction: BlockingTransaction | None, now_ms: int) -> s
         over = "over " if transaction.at_least else ""
         ago = f" {over}{format_duration(max(0, now_ms - transaction.since_ms) // 1000)} ago"
     return f"an open transaction of {producer}, begun{ago} at {transaction.start_offset}"
+
+
+def past_line(report: GroupLag, evidence: LagEvidence) -> str | None:
+    """``lag ▁▂▃▅▇██ up to 12.3k, in ▃▃▃▃▃▃ up to 40/s, out ▃▃▃▃▁▁ up to 39/s (1h)``: steps of ten minutes.
+
+    What is unknown is left out at the beginning. None if nothing is worth drawing.
+    """
+    past = group_past(report, evidence)
+    if past is None or not past.is_curve:
+        return None
+    highest = human_count(max(lag for lag in past.lag if lag is not None))
+    rates = (
+        f"{word} {sparkline(counts).lstrip()} up to {rate_words(max(map(_or_0, counts)) * 1000 / STEP_MS)}"
+        for word, counts in (("in", past.incoming), ("out", past.outgoing))
+    )
+    return f"lag {sparkline(past.lag).lstrip()} up to {highest}, {', '.join(rates)}{span_words(STEPS * STEP_MS)}"
+
+
+def _or_0(count: int | None) -> int:
+    return count or 0
 
 
 def rate_line(report: GroupLag, evidence: LagEvidence) -> str:

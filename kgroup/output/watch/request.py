@@ -62,11 +62,6 @@ def watched(
     return WatchedVerb(_every_s(watch), form, lambda reporter: connect(run.showing(form, reporter)))
 
 
-def draws_blocks() -> bool:
-    """Whether stdout's encoding has the characters of sparklines; if not, they would be written as escapes."""
-    return (getattr(sys.stdout, "encoding", None) or "utf-8").lower().startswith("utf")
-
-
 def _every_s(watch: Watch) -> float:
     every_s = parse_duration(watch.every or DEFAULT_EVERY, "--every")
     if every_s < SHORTEST_EVERY_S:

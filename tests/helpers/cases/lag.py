@@ -72,6 +72,7 @@ class Part:
     transaction: BlockingTransaction | None = None
     timed: bool = True
     ended_ago: int = 0
+    past_ends: tuple[LogPoint, ...] = ()
 
     @property
     def partition(self) -> Partition:
@@ -95,6 +96,7 @@ class Part:
             commits=commits,
             read_since_ms=NOW - HOUR,
             ends=(past, LogPoint(NOW - self.ended_ago, end)),
+            past_ends=self.past_ends,
             first_unread=FirstUnread(max(self.committed, self.log_start), NOW - age) if self.timed and lag else None,
             last_stable=self.last_stable,
             open_transaction=self.transaction,

@@ -1,4 +1,4 @@
-"""The pages of ``kgroup lag``, its csv and metrics, sparklines; and the page of a group with its verdict."""
+"""The pages of ``kgroup lag``, its csv and metrics; and the page of a group with its verdict."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kgroup.model.metrics import Metric
 from kgroup.model.outcome import Outcome
 from kgroup.output.formats.envelope import of_outcomes
 from kgroup.output.formats.prometheus import exposition
-from kgroup.output.pages.lag import PLAIN, LagPage, LagView, MeasuredGroup, RefreshValues, outcome, sparkline
+from kgroup.output.pages.lag import LagPage, LagView, MeasuredGroup, RefreshValues, outcome
 from kgroup.output.pages.lag_metrics import lag_metrics
 from kgroup.output.pages.lag_records import records_of
 from kgroup.support.cluster_ref import ClusterRef
@@ -191,32 +191,13 @@ def test_watch_draws_a_line_a_row() -> None:
     assert "LAG-HISTORY" not in page([ENRICH], LagView(RowLevel.PARTITION))[1]
 
 
-@pytest.mark.parametrize(
-    ("values", "text"),
-    [
-        ([], ""),
-        ([3], "▁"),
-        ([3, 3, 3], "▁▁▁"),
-        ([0, 5, 10], "▁▅█"),
-        ([10, 5, 0], "█▅▁"),
-        ([None, 0, None, 10], " ▁ █"),
-        ([None, None], "  "),
-        ([1_000_000, 1_000_001], "▁█"),
-        (range(30), sparkline(range(10, 30))),
-    ],
-)
-def test_sparkline(values: Sequence[int | None], text: str) -> None:
-    assert sparkline(values) == text
+def test_wide_rows_have_the_last_hour() -> None:
+    shown = LagPage(LagView(RowLevel.PARTITION))
+    shown.add([MeasuredGroup(ENRICH, past={"orders-enrich orders:7": (0, 5, 10)})])
 
+    lines = drawn(outcome(shown, CLUSTER))
 
-def test_a_terminal_without_blocks() -> None:
-    assert sparkline([0, 5, 10], steps=PLAIN) == "_+#"
-    assert sparkline([1, 2], width=0) == ""
-
-
-@given(st.lists(st.one_of(st.none(), st.integers(0, 10**15))), st.integers(0, 30))
-def test_a_sparkline_is_as_long_as_its_values(values: list[int | None], width: int) -> None:
-    assert len(sparkline(values, width)) == min(width, len(values))
+    assert "▁▅█" in next(line for line in lines if line.startswith("orders:7"))
 
 
 @given(st.lists(st.dictionaries(st.sampled_from("abc"), st.one_of(st.none(), st.integers(0, 9))), max_size=9))
