@@ -147,7 +147,7 @@ _STATUSES = (
     ("UNSUBSCRIBED", "The group runs, and no member subscribes to the topic."),
     ("WARN", "It commits and moves on, and its lag never shrinks."),
     ("REWIND", "Its offset moved backwards: by a reset, or by the consumer."),
-    ("STALL", "It commits the same offset again and again."),
+    ("STALL", "It commits the same offset again and again, or back and forth."),
     ("STOP", "It does not commit, or not any more."),
     ("NO-READER", "The group is Empty."),
 )

@@ -23,6 +23,7 @@ from kgroup.support.json_types import Count, ExplainedEnum, Offset
 MOST_PARTITIONS = 20
 """Without ``--topic`` so many partitions of a group are read at most."""
 
+_MOST_BEFORE = 20
 _PARTITION = r"[\w.-]+:\d+(,\d+)*"
 _FIRST_WINDOW, _WINDOW_GROWTH, _LARGEST_WINDOW = 16, 8, 65_536
 
@@ -93,9 +94,11 @@ class PeekTarget(PartitionValue, msgspec.Struct, frozen=True):
     """Why, in words, if members die."""
 
     def records_before(self, request: PeekRequest) -> int:
-        """The number of records before the offset: one at least if the group may be stuck at that one."""
-        maybe = self.record is not None and self.record.before and request.offset is None
-        return max(request.records_before, int(maybe))
+        """The number of records before the offset: from the first one that the group may be stuck at, as far as 20."""
+        if self.record is None or self.committed is None or request.offset is not None:
+            return request.records_before
+        maybe = max(0, self.committed - self.record.offset) + self.record.before
+        return max(request.records_before, min(maybe, _MOST_BEFORE))
 
 
 class ReadableLog(msgspec.Struct, frozen=True):

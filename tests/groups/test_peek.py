@@ -24,6 +24,7 @@ from kgroup.groups.peek import (
     windows_before,
 )
 from kgroup.groups.reset_targets import TopicChoice
+from kgroup.groups.stuck_record import StuckRecord
 from kgroup.model.commit import Commit
 from kgroup.model.groups import LogRange, Partition, RowError
 from kgroup.model.json_lines import ValueFormat
@@ -151,6 +152,17 @@ def test_where_it_reads(offset: Any, committed: int | None, resolved: int | str)
 )
 def test_how_many_records_before(request_: PeekRequest, before: int) -> None:
     assert request_.records_before == before
+
+
+@pytest.mark.parametrize(
+    ("committed", "offset", "before", "shown"),
+    [(100, 100, True, 1), (100, 100, False, 0), (100, 105, True, 1), (100, 90, True, 11), (100, 20, True, 20)],
+)
+def test_it_begins_where_the_group_may_be_stuck(committed: int, offset: int, before: bool, shown: int) -> None:
+    target = PeekTarget("orders", 3, "svc", committed, record=StuckRecord("orders", 3, offset, before, later=True))
+    assert target.records_before(PeekRequest()) == shown
+    assert target.records_before(PeekRequest(before=30)) == 30
+    assert target.records_before(PeekRequest(LogEdge.EARLIEST)) == 0
 
 
 def record(offset: int, value: bytes = b"1") -> ConsumerRecord:

@@ -202,13 +202,13 @@ def stalled_commits(snapshot: GroupSnapshot) -> Answer:
     return (
         STALLED_COMMITS.finding(
             Severity.CRITICAL if for_ms >= STUCK.value else Severity.WARNING,
-            f"{worst.where} at {worst.first}: {how_stuck(worst, snapshot.now_ms, arrivals)}{more}",
+            f"{worst.where} at {worst.stuck_at}: {how_stuck(worst, snapshot.now_ms, arrivals)}{more}",
             remedy="a record cannot be processed, or a call hangs: read its owner's log and a thread dump before a "
             + ("restart, or skip that record" if record.doubt is None else f"restart; which record is {record.doubt}"),
             numbers={
                 "partition_count": len(stalls),
                 "stalled_ms": for_ms,
-                "attempt_count": _attempts(snapshot.commits.get(worst.partition.tp, ())),
+                "attempt_count": worst.status_result.repeats or _attempts(snapshot.commits.get(worst.partition.tp, ())),
                 "lag": sum(p.lag or 0 for p in stalls),
             },
             affected=[p.where for p in stalls],

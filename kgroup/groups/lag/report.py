@@ -101,6 +101,11 @@ class PartitionLag(msgspec.Struct, frozen=True, gc=False):
         return self.status_result.status
 
     @property
+    def stuck_at(self) -> int | None:
+        """The offset that a stuck partition does not get past: the lowest if it commits back and forth."""
+        return self.first if self.status_result.lowest is None else self.status_result.lowest
+
+    @property
     def missing(self) -> str | None:
         """The partition and the reason why its lag is unknown; None if it is known."""
         return None if self.lag is not None else f"{self.where}: {self.why}"

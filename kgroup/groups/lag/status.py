@@ -8,9 +8,10 @@ UNSUBSCRIBED  records are unread, and no member of the running group subscribes 
 NO-READER  the group is Empty and records are unread, since the moment its last member left (``measure`` decides this)
 STOP    no commit for longer than the last commits took together, while a record was unread; or for three times their
         usual pause, if all of them have the same offset
-REWIND  the committed offset moved backwards
+REWIND  the committed offset moved backwards, once or with progress, and is still below where it was
 OK      the lag is at most the allowed one, now or at one of the last commits
-STALL   the group commits, but always the same offset: all the last commits, or at least two for five minutes
+STALL   the group commits, but always the same offset: all the last commits, or at least two for five minutes; or back
+        and forth, and nothing past one offset (``back_and_forth``)
 WARN    the offset moves, but the lag never shrank from one commit to the next
 """
 
@@ -96,10 +97,10 @@ class StatusResult(msgspec.Struct, frozen=True, gc=False):
     """A status, and the time since which it holds (None if unknown, and for OK and WARN).
 
     ``status`` is None if the evidence is not sufficient; ``why`` is the reason. ``at_least`` is whether the status may
-    be older: ``since_ms`` is then the start of the scanned range. ``repeats`` is the number of commits of the same
-    offset of a STALL. ``back`` is the number of offsets that a REWIND moved backwards, at ``back_at_ms``; a partition
-    without a reader has them too. ``caught_up`` is whether an OK partition is at the log end, or was at one of its last
-    commits, so that all unread records are newer.
+    be older: ``since_ms`` is then the start of the scanned range. ``repeats`` is the number of commits of a STALL: of
+    one offset, or from ``lowest`` to ``highest`` if it goes back and forth. ``back`` is the number of offsets that a
+    REWIND moved backwards, at ``back_at_ms``; a partition without a reader has them too. ``caught_up`` is whether an OK
+    partition is at the log end, or was at one of its last commits, so that all unread records are newer.
     """
 
     status: LagStatus | None
@@ -107,6 +108,8 @@ class StatusResult(msgspec.Struct, frozen=True, gc=False):
     why: str | None = None
     at_least: bool = False
     repeats: int | None = None
+    lowest: int | None = None
+    highest: int | None = None
     back: int | None = None
     back_at_ms: int | None = None
     caught_up: bool = False
@@ -143,17 +146,20 @@ def evaluate_status(reading: CommitReading, rules: StatusRules = DEFAULT_RULES) 
     if stopped := _stopped(reading, recent, rules):
         return stopped
     went_back = last_rewind(reading.commits)
-    if rewound := _rewound(reading, went_back, rules):
-        return rewound
-    if went_back is not None:
+    retried = None if went_back is None else back_and_forth(reading.commits)
+    if retried is None and went_back is not None:
+        if rewound := _rewound(reading, went_back, rules):
+            return rewound
         recent = [c for c in recent if c.log_offset >= reading.commits[went_back].log_offset]
     if _reached(recent, reading.ends, rules):
         return CAUGHT_UP
-    stalled = _stalled(reading, recent, rules)
+    stalled = _stalled(reading, recent, rules) if retried is None else _stalled_between(reading, recent, retried, rules)
     if reading.keeps_up and not (stalled and _waits_long(reading, stalled, rules)):
         return CAUGHT_UP
     if stalled:
         return stalled
+    if retried is not None:
+        return StatusResult(None, why=f"it commits back and forth between {retried.lowest} and {retried.highest}")
     return _shrinking(reading, recent)
 
 
@@ -179,11 +185,14 @@ def no_reader(reading: CommitReading, emptied_ms: int | None, rules: StatusRules
 def _rewound(reading: CommitReading, went_back: int | None, rules: StatusRules) -> StatusResult | None:
     """REWIND for ``rewind_ms`` after a commit of a lower offset, unless the group has caught up since.
 
-    ``went_back`` is the ``last_rewind``.
+    Nor is it one once the offset is back where it was: nothing of the move is left to undo. ``went_back`` is the
+    ``last_rewind``.
     """
     if went_back is None or _reached(reading.commits[went_back:], reading.ends, rules):
         return None
     before, after = reading.commits[went_back - 1 : went_back + 1]
+    if reading.commits[-1].offset >= before.offset:
+        return None
     if reading.now_ms - after.timestamp_ms > rules.rewind_ms:
         return None
     at_ms = after.timestamp_ms
@@ -211,6 +220,51 @@ def last_rewind(commits: Sequence[LoggedCommit]) -> int | None:
             return index
         later = commit.offset
     return None
+
+
+class BackAndForth(msgspec.Struct, frozen=True, gc=False):
+    """Commits that fell back again and again from ``highest``, first committed at the index ``first``.
+
+    ``falls`` are the indices of the commits after the last FEW_COMMITS falls, oldest first; ``lowest`` is the lowest
+    offset since the first of these.
+    """
+
+    first: int
+    falls: tuple[int, ...]
+    lowest: int
+    highest: int
+
+
+def back_and_forth(commits: Sequence[LoggedCommit]) -> BackAndForth | None:
+    """How the last commits go back and forth without progress; None unless they fell FEW_COMMITS times from one offset.
+
+    It is the highest since. A commit of a tool ends the search: what was before is not its retry. Progress are falls to
+    ever higher offsets, as of a client that commits both what it has fetched and what it has handled; and offsets that
+    have grown since the last fall for much longer than a round took.
+    """
+    highest, first, later = -1, 0, inf
+    falls: list[int] = []
+    for index, commit in zip(range(len(commits) - 1, -1, -1), reversed(commits), strict=True):
+        if commit.by_tool or (commit.offset > highest and len(falls) >= _FEW):
+            break
+        if commit.offset > highest:
+            highest, falls = commit.offset, []
+        if commit.offset == highest:
+            first = index
+            if later < highest:
+                falls.append(index + 1)
+        later = commit.offset
+    if len(falls) < _FEW:
+        return None
+    last = falls[_FEW - 1 :: -1]
+    oldest, *_, newest = lows = [commits[index] for index in last]
+    if oldest.offset < newest.offset and all(one.offset <= after.offset for one, after in pairwise(lows)):
+        return None
+    round_ms = max(after.timestamp_ms - one.timestamp_ms for one, after in pairwise(lows))
+    growing_ms = commits[-1].timestamp_ms - newest.timestamp_ms
+    if commits[-1].offset > newest.offset and growing_ms > _FEW * round_ms:
+        return None
+    return BackAndForth(first, tuple(last), min(commit.offset for commit in commits[last[0] :]), highest)
 
 
 def usual_pause_ms(commits: Sequence[LoggedCommit]) -> int | None:
@@ -295,13 +349,38 @@ def _stalled(reading: CommitReading, recent: Sequence[LoggedCommit], rules: Stat
     # Fewer commits of one offset show it too, once a lone commit would.
     if reading.now_ms - since < (rules.least_span_ms if series else rules.lone_ms) or len(same) < 2:
         return None
-    silence_ms = reading.now_ms - same[0].timestamp_ms
-    if silence_ms > max(_FEW * (usual_pause_ms(recent) or 0), rules.pause_ms):
-        # The offset did not move before either, so this need not wait for ``least_span_ms`` again.
-        return StatusResult(LagStatus.STOP, same[0].timestamp_ms)
+    if ended := _ended(reading, recent, rules):
+        return ended
     # No older commit was read, so the stall may have begun earlier.
     at_least = len(same) == len(reading.commits) and since == first_ms
     return StatusResult(LagStatus.STALL, since, at_least=at_least, repeats=len(same))
+
+
+def _ended(reading: CommitReading, recent: Sequence[LoggedCommit], rules: StatusRules) -> StatusResult | None:
+    """STOP if the commits of a STALL have ended. The offset did not move before either, so a short silence will do."""
+    last_ms = recent[-1].timestamp_ms
+    if reading.now_ms - last_ms > max(_FEW * (usual_pause_ms(recent) or 0), rules.pause_ms):
+        return StatusResult(LagStatus.STOP, last_ms)
+    return None
+
+
+def _stalled_between(
+    reading: CommitReading, recent: Sequence[LoggedCommit], retried: BackAndForth, rules: StatusRules
+) -> StatusResult | None:
+    """STALL of commits that go back and forth; one that falls back each time that it has read all is not stuck."""
+    first_ms = reading.commits[retried.first].timestamp_ms
+    since = max(first_ms, reading.waiting_since_ms or first_ms)
+    fallen_from = [reading.commits[index - 1] for index in retried.falls]
+    if reading.now_ms - since < rules.least_span_ms or _reached(fallen_from, reading.ends, rules):
+        return None
+    return _ended(reading, recent, rules) or StatusResult(
+        LagStatus.STALL,
+        since,
+        at_least=retried.first == 0 and since == first_ms,
+        repeats=len(reading.commits) - retried.first,
+        lowest=retried.lowest,
+        highest=retried.highest,
+    )
 
 
 def _waits_long(reading: CommitReading, stalled: StatusResult, rules: StatusRules) -> bool:

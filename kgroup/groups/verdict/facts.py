@@ -60,6 +60,9 @@ def how_stuck(row: PartitionLag, now_ms: int, arrivals: Rates | None) -> str:
     arriving = f" while {rate_words(arrivals.incoming or 0)}{span_words(arrivals.span_ms)} arrive" if arrivals else ""
     if row.status is LagStatus.STALL:
         since = f" in {age}" if age else ""
+        if result.lowest is not None:
+            commits = plural(result.repeats or 0, "commit")
+            return f"{commits} back and forth{since}, none past {result.highest}{arriving}"
         return f"{plural(result.repeats or 0, 'commit')} of the same offset{since}{arriving}"
     if row.status is LagStatus.NO_READER:
         return f"no reader for {age}{arriving}" if age else f"no reader{arriving}"

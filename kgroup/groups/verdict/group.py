@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from kgroup.groups.history.crash_loops import crash_loop_words
 from kgroup.groups.lag.evidence import EvidenceSource, LagEvidence
@@ -180,7 +181,10 @@ def record_at(row: PartitionLag, report: GroupLag, evidence: LagEvidence, *, rep
     """The record that the group does not get past in a stuck partition; ``replaced``: it is in a crash loop."""
     known = evidence.partitions.get(row.partition.tp)
     unread_ms = None if row.time_lag_ms is None else report.now_ms - row.time_lag_ms
-    return stuck_record(row.partition.tp, row.first or 0, known.commits if known else (), unread_ms, replaced=replaced)
+    commits = known.commits if known else ()
+    record = stuck_record(row.partition.tp, row.stuck_at or 0, commits, unread_ms, replaced=replaced)
+    # Commits that go back and forth show that it begins again there, not where it fails.
+    return record if row.status_result.lowest is None else replace(record, before=True, later=True)
 
 
 def _not_passed(group: Group, report: GroupLag, evidence: LagEvidence, shape: Shape) -> tuple[PartitionLag, ...]:
@@ -229,8 +233,7 @@ def _of_stuck(group: Group, report: GroupLag, evidence: LagEvidence, shape: Shap
         return f"{first.where} has no owner" if owners_known else f"who owns {first.where} is not known"
     owner_text = member_words(group, owner.member_id)
     if first.status is LagStatus.STALL:
-        commits = f"{owner_text} commits {first.where} at {first.first} again and again"
-        return f"{commits}: it polls, and commits nothing past this offset"
+        return _stalled_words(first, owner_text)
     owns = f"{owner_text} owns {first.where}"
     if _commits_others(first, report):
         return f"{owns} and commits other partitions: it polls, and commits nothing past offset {first.first}"
@@ -252,6 +255,15 @@ def _of_stuck(group: Group, report: GroupLag, evidence: LagEvidence, shape: Shap
     return (
         f"{owns} after its max.poll.interval.ms ({interval}): it polls, and commits nothing past offset {first.first}"
     )
+
+
+def _stalled_words(row: PartitionLag, owner: str) -> str:
+    """What the commits of a STALL show; those back and forth may be by two clients, so its owner is only named."""
+    result = row.status_result
+    if result.lowest is not None:
+        between = f"{result.lowest} to {result.highest}"
+        return f"{owner} owns {row.where}: {between} are committed again and again, and nothing past them"
+    return f"{owner} commits {row.where} at {row.first} again and again: it polls, and commits nothing past this offset"
 
 
 def _alive(row: PartitionLag, now_ms: int, session_ms: int | None) -> str:

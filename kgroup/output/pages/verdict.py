@@ -113,7 +113,7 @@ def stuck_line(report: GroupLag, evidence: LagEvidence) -> str | None:
     first = stuck[0]
     more = f"; {_more(stuck[1:], report.now_ms)}" if len(stuck) > 1 else ""
     how = how_stuck(first, report.now_ms, _arrivals(first))
-    return f"{first.where} at {first.first}: {how}{more}{beside}"
+    return f"{first.where} at {first.stuck_at}: {how}{more}{beside}"
 
 
 def _arrivals(row: PartitionLag | LagSum) -> Rates | None:

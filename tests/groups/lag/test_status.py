@@ -78,6 +78,17 @@ def each_second(last_ago: int) -> list[LoggedCommit]:
 SAME = [at(n * 5 * SECOND, 500) for n in reversed(range(1, 13))]
 
 
+def rhythm(*offsets: int, pause: int = SECOND, ago: int = 0) -> list[LoggedCommit]:
+    """Commits of these offsets in a rhythm, the last one so long ago."""
+    return [at(ago + n * pause, offset) for n, offset in enumerate(reversed(offsets))][::-1]
+
+
+FLIPS = [1000, 1001] * 20
+"""A record that fails: the client seeks back to it, and its next commit is again one further."""
+BATCH = [*range(990, 1001)]
+"""Each record of a batch of which the last one fails."""
+
+
 @pytest.mark.parametrize(
     ("status", "found"),
     [
@@ -148,6 +159,41 @@ SAME = [at(n * 5 * SECOND, 500) for n in reversed(range(1, 13))]
         (WARN, judged(SAME[-3:], 900, unread_ago=22 * SECOND)),
         # One that moved among the last ten is no stall.
         (WARN, judged([*SAME[:-1], at(2000, 501)], 900, past=[past(2 * MINUTE, 600)])),
+        # STALL: it falls back three times at least from an offset that it never gets past.
+        (STALL, judged(rhythm(900, 950, *FLIPS), 9000, unread_ago=HOUR)),
+        (STALL, judged(rhythm(900, 950, *FLIPS, 1000), 9000, unread_ago=HOUR)),
+        (STALL, judged(rhythm(*range(900, 990), *BATCH * 6), 9000, unread_ago=HOUR)),
+        (STALL, judged(rhythm(*range(900, 990), *BATCH * 6, 990, 991), 9000, unread_ago=HOUR)),
+        (STALL, judged(rhythm(500, 600, 700, *[700, 800] * 9, pause=5 * SECOND), 9000, unread_ago=HOUR)),
+        (STALL, judged(rhythm(9000, 100, 500, *FLIPS), 9500, unread_ago=HOUR)),
+        (STALL, judged(rhythm(*[994, 999, 990, 999, 992, 999] * 9), 9000, unread_ago=HOUR)),
+        # ... whoever does it: an idle owner and an idle stranger.
+        (STALL, judged(rhythm(*[10, 5030] * 20), 9000, unread_ago=HOUR)),
+        # ... not before half a minute, and a REWIND of a retry would be undone by a skip.
+        (None, judged(rhythm(*[1000, 1001] * 15), 9000, unread_ago=HOUR)),
+        (STALL, judged(rhythm(*[1000, 1001] * 16), 9000, unread_ago=HOUR)),
+        (None, judged(rhythm(900, 950, *FLIPS), 9000, unread_ago=29 * SECOND)),
+        (OK, judged(rhythm(*FLIPS), 1003, unread_ago=MINUTE, keeps_up=True)),
+        # ... and it has ended with three of its pauses.
+        (STOP, judged(rhythm(*FLIPS, ago=11 * SECOND), 9000, unread_ago=HOUR)),
+        (STALL, judged(rhythm(*FLIPS, ago=9 * SECOND), 9000, unread_ago=HOUR)),
+        # ... while it had read all at one of the last ten, or begins again each time that it has read all: no stall.
+        (OK, judged(rhythm(*FLIPS, 1000), 1100, past=[past(2 * SECOND, 1001)])),
+        (None, judged(rhythm(*[*range(0, 9001, 200)] * 3, *range(0, 5000, 200)), 9000, past=[past(HOUR, 9000)])),
+        # ... with progress there is none: two falls, a retry that succeeds, offsets that grow after the last one.
+        (REWIND, judged(rhythm(1000, 1001, 1000, 1001, 1000), 9000, unread_ago=HOUR)),
+        (OK, judged(rhythm(*FLIPS, *range(1002, 1012)), 1020, past=[past(10 * SECOND, 1018)])),
+        (REWIND, judged(rhythm(*[9000, 100] * 3, *range(101, 150)), 9500, unread_ago=HOUR)),
+        # ... replays by the client, an owner beside a stranger, what is handled of what was fetched.
+        (WARN, judged(rhythm(9000, *[*range(100, 150)] * 3, *range(100, 170)), 9500, unread_ago=HOUR)),
+        (REWIND, judged(rhythm(*(o for n in range(20) for o in (5030 + 10 * n, 10))), 9000, unread_ago=HOUR)),
+        (REWIND, judged(rhythm(*(o for n in range(20) for o in (1500, 1010 + 10 * n))), 9000, unread_ago=HOUR)),
+        # ... what a tool has moved was no retry.
+        (REWIND, judged([*rhythm(*FLIPS, ago=2000), replace(at(1000, 1001), by_tool=True), at(0, 1000)], 9000,
+                        unread_ago=HOUR)),
+        # A rewind is over once it is back where it was.
+        (OK, judged(rhythm(900, 800, *range(860, 960, 10)), 9000, past=[past(HOUR, 5000)])),
+        (REWIND, judged(rhythm(900, 800, *range(860, 900, 10)), 9000, past=[past(HOUR, 5000)])),
         # WARN: it moves, and the lag never shrinks.
         (WARN, judged(steady(1000, 10, 2000), 9000, past=[past(10 * MINUTE, 3000)])),
         # OK: it shrinks.
@@ -176,6 +222,11 @@ def test_status(status: LagStatus | None, found: StatusResult) -> None:
         (judged([at(5 * MINUTE, 499), *SAME], 900, unread_ago=22 * MINUTE), 60 * SECOND, False),
         (judged(SAME, 900, unread_ago=55 * SECOND), 55 * SECOND, False),
         (judged([at(8000, 900), at(3000, 100)], 1000), 3 * SECOND, False),
+        # From the first commit of the offset that it does not get past.
+        (judged(rhythm(900, *FLIPS), 9000, unread_ago=HOUR), 38 * SECOND, False),
+        (judged(rhythm(*FLIPS[1:]), 9000, unread_ago=HOUR), 38 * SECOND, True),
+        (judged(rhythm(900, *FLIPS), 9000, unread_ago=35 * SECOND), 35 * SECOND, False),
+        (judged(rhythm(900, *FLIPS, ago=11 * SECOND), 9000, unread_ago=HOUR), 11 * SECOND, False),
     ],
 )
 def test_since_when(found: StatusResult, since_ago: int, at_least: bool) -> None:
@@ -186,6 +237,10 @@ def test_since_when(found: StatusResult, since_ago: int, at_least: bool) -> None
 def test_a_stall_counts_its_attempts_and_a_rewind_says_how_far() -> None:
     assert judged([at(5 * MINUTE, 499), *SAME], 900, unread_ago=22 * MINUTE).repeats == 12
     assert judged([at(8000, 900), at(3000, 100)], 1000).back == 800
+    flips = judged(rhythm(900, *FLIPS), 9000, unread_ago=HOUR)
+    assert (flips.repeats, flips.lowest, flips.highest, flips.back, flips.back_at_ms) == (39, 1000, 1001, None, None)
+    batch = judged(rhythm(*range(900, 990), *BATCH * 6), 9000, unread_ago=HOUR)
+    assert (batch.lowest, batch.highest, batch.back) == (990, 1000, None)
 
 
 def test_severity_is_in_the_order_of_harm() -> None:
@@ -257,6 +312,9 @@ def test_any_history_has_a_status_or_a_reason(
         assert found.status is OK
     if found.status is REWIND:
         assert last_rewind(commits) is not None
+    if found.lowest is not None:
+        assert found.status is STALL
+        assert found.lowest <= commits[-1].offset <= (found.highest or 0)
     if found.since_ms is not None:
         assert found.since_ms <= NOW or any(c.timestamp_ms == found.since_ms for c in commits)
     for commit in commits:

@@ -111,6 +111,13 @@ POISON = judged([POISON_PART])
 ONE_BY_ONE = tuple(at(22 * MINUTE - n, 8_812_334 + n, 3, "payments") for n in range(4))
 """Each record before it was committed on its own, while it was there."""
 PILL_PART = replace(POISON_PART, commits=(*ONE_BY_ONE, *SAME_OFFSET))
+BACK_AND_FORTH = (
+    at(21 * MINUTE, 9_999_900, 7),
+    *(at(n * SECOND, 9_999_990 if n % 2 else 10_000_000, 7) for n in reversed(range(1200))),
+)
+"""A batch whose last record fails: its first and last offset, each second."""
+FLIPS_PART = Part(7, 13_200, 11, age=20 * MINUTE, owner=E1, commits=BACK_AND_FORTH)
+FLIPS = judged([*FINE, FLIPS_PART])
 LEFT_MEMBERS = (E0, E1, E2)
 LEFT = Part(0, 5000, 10, last_ago=18 * MINUTE, age=18 * MINUTE, topic="oldtopic")
 CRASHES_AT_7 = (
@@ -264,6 +271,18 @@ CRASHES_AT_7 = (
                 "SHAPE": "its only partition, payments:3; other groups unknown: not read",
                 "->": "enrich-0 (10.0.3.2) commits payments:3 at 8812337 again and again: "
                 "it polls, and commits nothing past this offset",
+            },
+        ),
+        # ... and one that seeks back and commits its first offsets again: no REWIND, and nothing to undo.
+        (
+            FLIPS,
+            {
+                "STUCK": "orders:7 at 9999990: 1199 commits back and forth in 20m, none past 10000000 "
+                "while 11/s (1m) arrive",
+                "RECORD": "not known: offset 9999990 of orders:7 or a later one, or the one before if the client "
+                "commits at delivery (librdkafka with auto commit): a restart passes it",
+                "->": "enrich-1 (10.0.3.4) owns orders:7: 9999990 to 10000000 are committed again and again, "
+                "and nothing past them",
             },
         ),
         # ... in a crash loop, members that start there pass the record before.
@@ -680,6 +699,8 @@ SKIP = "kgroup reset orders-enrich --to-offset payments:3=8812338 --save-skipped
         # Which record: only if each was committed alone while the next ones were there, and this one again and again.
         (judged([PILL_PART]), [PEEK, SKIP]),
         (POISON, [PEEK]),
+        (FLIPS, [PEEK]),
+        (judged([replace(FLIPS_PART, commits=BACK_AND_FORTH[:-1], committed=9_999_990)]), [PEEK]),
         (judged([replace(PILL_PART, commits=ONE_BY_ONE)]), [PEEK]),
         (judged([replace(PILL_PART, timed=False)]), [PEEK]),
         (ONE_STUCK, [PEEK]),  # Its owner commits another partition.

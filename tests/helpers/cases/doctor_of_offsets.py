@@ -73,6 +73,12 @@ def standing(
     )
 
 
+def flipping(ms: int, low: int, high: int) -> GroupSnapshot:
+    """orders:0 back and forth between two offsets each second, for so long."""
+    flips = commits(*[high, low] * (ms // (2 * S)), every_ms=S)
+    return replace(standing(ms), commits={**(HEALTHY.commits or {}), KEYS[0]: flips})
+
+
 def unread(
     ms: int,
     records: int | None = 600,
@@ -304,6 +310,21 @@ CASES = (
     Case(
         "stalled-commits", "ten times", standing(32 * S, attempts=10), WARNING, "10 commits of the same offset in 31s"
     ),
+    Case(
+        "stalled-commits",
+        "back and forth",
+        flipping(82 * S, 1000, 1001),
+        WARNING,
+        "orders:0 at 1000: 82 commits back and forth in over 1m22s, none past 1001 while 1/s (10m) arrive",
+    ),
+    Case(
+        "stalled-commits",
+        "a batch back and forth",
+        flipping(16 * M, 990, 1000),
+        CRITICAL,
+        "orders:0 at 990: 960 commits",
+    ),
+    Case("stalled-commits", "back and forth, not yet for long", flipping(28 * S, 1000, 1001), None),
     Case("stalled-commits", "it moved among the last ten", standing(32 * S, attempts=9), None),
     Case("stalled-commits", "ten times, not yet so long", standing(29 * S, attempts=10), None),
     Case(
