@@ -30,7 +30,10 @@ HABITS = {
     "auto-commit-848": ("delivery", {"group.protocol": "consumer"}),
     "each": ("each", {}),
     "batch": ("batch", {}),
+    "flip": ("flip", {}),
+    "batch-end": ("batch-end", {}),
 }
+BACK_AND_FORTH = ("flip", "batch-end")
 
 
 def test_the_command_that_skips_never_skips_a_good_record(
@@ -59,10 +62,15 @@ def test_the_command_that_skips_never_skips_a_good_record(
             stack.callback(process.kill)
         for habit, group in groups.items():
             wait_for(lambda: (tmp_path / habit).read_bytes().count(b"again") > 3, f"{habit}: tries", 60)  # noqa: B023
-            expected = {"each": 12, "batch": 0}.get(habit, 13)
+            expected = {"each": 12, "batch": 0, "batch-end": 12}.get(habit, 13)
             # With automatic commits there is none before the first interval has ended.
             at_first = ((topic, 0), (expected, ""))
             wait_for(lambda: at_first in world.committed(group).items(), f"{habit} at {expected}")  # noqa: B023
+        for habit in BACK_AND_FORTH:
+            # No REWIND at any time, whose undo would skip the record.
+            (lag,) = kgroup("lag", groups[habit], "-o", "json").data
+            assert lag["lag_status"] in (None, "stall")
+            assert not any("undo" in command for command in lag["verdict"]["commands"])
         later_ms = round(time.time() * 1000) + 310_000
         monkeypatch.setattr("kgroup.cluster.connection.utc_ms", lambda: later_ms)
 
@@ -75,9 +83,12 @@ def test_the_command_that_skips_never_skips_a_good_record(
             skips = set(re.findall(r"--to-offset \S+:0=(\d+)", "\n".join(pages)))
             texts = {line["word"]: line["text"] for line in lag["verdict"]["lines"]}
             rows = [int(row.split()[0]) for row in peeked.splitlines() if re.match(r" +\d+  ", row)]
+            assert not any("kgroup undo" in page for page in pages)
             found[habit] = (skips, texts.get("record", "").partition(": ")[2].partition(" (")[0], rows)
             assert ("not known" in peeked) == ("record" in texts)
 
+    # Where they stand at that moment changes.
+    assert not any(found.pop(habit)[0] for habit in BACK_AND_FORTH)
     before = "or the one before if the client commits at delivery"
     assert found == {
         "auto-commit": (set(), f"offset 13 of {topic}:0 or a later one, {before}", [12, 13, 14, 15]),
@@ -85,6 +96,40 @@ def test_the_command_that_skips_never_skips_a_good_record(
         "each": ({"13"}, "", [12, 13, 14]),
         "batch": (set(), f"offset 0 of {topic}:0 or a later one", [0, 1, 2]),
     }
+
+
+@pytest.mark.soak  # half a minute of commits
+def test_commits_back_and_forth_are_a_stall_at_the_lowest(
+    kgroup: CommandLine, world: KafkaWorld, bootstrap: str, name: Name, bystander: str
+) -> None:
+    topic = world.topic(name("orders"))
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for offset in range(200):
+        producer.produce(topic, POISON if offset == 12 else b"fine", partition=0)
+    assert producer.flush(30) == 0
+    groups = {habit: name(habit) for habit in BACK_AND_FORTH}
+    with ExitStack() as stack:
+        for habit, group in groups.items():
+            given = json.dumps({"bootstrap.servers": bootstrap, "group.id": group})
+            command = [sys.executable, "-m", "tests.helpers.stuck_application", given, topic, habit]
+            process = stack.enter_context(subprocess.Popen(command, stdout=subprocess.DEVNULL))
+            stack.callback(process.kill)
+        for habit, group in groups.items():
+            wait_for(lambda: world.committed(group), f"{habit}: commits")  # noqa: B023
+            wait_for(lambda: kgroup("lag", group, "-o", "json").data[0]["lag_status"] == "stall", habit, 90)  # noqa: B023
+
+            (lag,) = kgroup("lag", group, "-o", "json").data
+            (lowest, highest) = {"flip": (12, 13), "batch-end": (1, 12)}[habit]
+            texts = {line["word"]: line["text"] for line in lag["verdict"]["lines"]}
+            assert texts["stuck"].startswith(f"{topic}:0 at {lowest}: ")
+            assert f"none past {highest}" in texts["stuck"]
+            assert [command.split()[1] for command in lag["verdict"]["commands"]][:1] == ["peek"]
+            found = rules_of(kgroup, group)[group]["stalled-commits"]
+            assert "back and forth" in found["evidence"]
+            pages = [kgroup("describe", group).stdout, kgroup("peek", group, "-o", "table").stdout]
+            pages += [*lag["verdict"]["commands"], *found["commands"]]
+            assert not any(re.search("kgroup (undo|reset)", page) for page in pages)
+            assert re.search(r"^ +12  .*poison", pages[1], re.MULTILINE)
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])

@@ -5,6 +5,8 @@
 ``delivery``  librdkafka does, by auto commit: what it has delivered
 ``each``      after each record, and the offset of the one that fails at each try
 ``batch``     after each batch, and the start of the batch that fails at each try
+``flip``      after each record; at each try the offset of the one that fails, and the one after it
+``batch-end`` after each record of a batch; it begins again with the first one of the batch that fails
 """
 
 from __future__ import annotations
@@ -23,21 +25,25 @@ def main(settings: dict[str, str], topic: str, habit: str) -> None:
     consumer = Consumer(settings | automatic | {"auto.offset.reset": "earliest"})
     consumer.subscribe([topic])
     while True:
-        batch = consumer.consume(100 if habit == "batch" else 1, timeout=0.05)
-        places = [TopicPartition(topic, record.partition() or 0, record.offset() or 0) for record in batch]
+        batch = consumer.consume(100 if habit.startswith("batch") else 1, timeout=0.05)
+        offsets = [record.offset() or 0 for record in batch]
         failed = next((at for at, record in enumerate(batch) if record.value() == POISON), None)
         if not batch:
             continue
+        partition = batch[0].partition() or 0
+        commits = [offsets[-1] + 1]
         if failed is not None:
-            again = places[failed] if habit != "batch" else places[0]
-            if habit != "delivery":
-                consumer.commit(offsets=[again], asynchronous=False)
-            consumer.seek(again)
+            again, poison = offsets[0], offsets[failed]
+            commits = {"batch": [again], "flip": [poison, poison + 1]}.get(habit, [poison])
+        if habit == "batch-end":
+            commits = [offset + 1 for offset in offsets[:failed]]
+        if habit != "delivery":
+            for offset in commits:
+                consumer.commit(offsets=[TopicPartition(topic, partition, offset)], asynchronous=False)
+        if failed is not None:
+            consumer.seek(TopicPartition(topic, partition, again if habit.startswith("batch") else poison))
             sys.stdout.write("again\n")
             sys.stdout.flush()
-        elif habit != "delivery":
-            after = TopicPartition(topic, places[-1].partition, places[-1].offset + 1)
-            consumer.commit(offsets=[after], asynchronous=False)
 
 
 if __name__ == "__main__":
