@@ -1,8 +1,9 @@
 """The jumps of a group's committed offsets: back and forward, their authors, the nearest rebalance. Pure.
 
-A commit record does not name its author. While the group has members, the commit is attributed to the owner of the
-partition. That is nearly a proof: the coordinator refuses plain commits of clients that are not members. A plain
-commit to an Empty group is by no member: a reset, or a consumer with ``assign()``, which commits again and again.
+A commit record does not name its author. While the group has members, the coordinator refuses plain commits of other
+clients. But any member may commit any partition, as one that has just lost it does: the owner is the author for certain
+only as the one member, in no transaction. A plain commit to an Empty group is by no member: a reset, or a consumer with
+``assign()``, which commits again and again.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from kgroup.groups.next_commands import undo_move
 from kgroup.groups.timeline.steps import HistoryStep, StepKind
 from kgroup.groups.timeline.track import OwnedCommit
 from kgroup.model.group_log import CommitWritten, TransactionEnd
+from kgroup.model.migration_facts import holds_group
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.hint import Hint
 from kgroup.support.json_types import Count, ExplainedEnum, Offset
@@ -44,7 +46,8 @@ class CommitMove(ExplainedEnum):
 class CommitAuthor(ExplainedEnum):
     """Who made a commit."""
 
-    MEMBER = "member", "the member that had the partition"
+    MEMBER = "member", "the only member of the group"
+    A_MEMBER = "a-member", "any member, or a producer for it; author_name is the owner of the partition then"
     NO_MEMBER = "no-member", "another client, while the group was Empty"
     TRANSACTION = "transaction", "a producer, while no member had the partition"
     KGROUP = "kgroup", "kgroup: its mark is in the commit, or the change is in this machine's journal"
@@ -66,7 +69,7 @@ class OffsetJump(msgspec.Struct, frozen=True):
     move: CommitMove
     by: CommitAuthor
     who: str | None
-    """A member's name, a producer id, or the catch-up or change of kgroup; None if unknown."""
+    """The name of the only member or the owner, a producer id, the catch-up or change of kgroup; None if unknown."""
     moved: int | None
     """The sum of new - old over the partitions with both offsets known, None if there are none."""
     step: int | None
@@ -181,6 +184,11 @@ class _Context:
         step = self.step_of(log_offset)
         return self._begins_empty if step is None else step.kind is StepKind.EMPTY
 
+    def _has_one_member(self, log_offset: int) -> bool:
+        step = self.step_of(log_offset)
+        members = () if step is None else step.members
+        return sum(not holds_group(each.member_id, each.instance_id) for each in members) == 1
+
     def is_repeated(self, commit: CommitWritten) -> bool:
         """Whether no member commits this partition again and again, as a consumer with ``assign()`` does.
 
@@ -193,7 +201,8 @@ class _Context:
         if (tag := CatchupCommitTag.of(commit.metadata)) is not None:
             return CommitAuthor.KGROUP, tag.plan_id
         if one.owner is not None:
-            return CommitAuthor.MEMBER, one.owner
+            alone = commit.producer_id is None and self._has_one_member(commit.log_offset)
+            return (CommitAuthor.MEMBER if alone else CommitAuthor.A_MEMBER), one.owner
         if commit.producer_id is not None:
             return CommitAuthor.TRANSACTION, str(commit.producer_id)
         if (change := self._change(commit)) is not None:

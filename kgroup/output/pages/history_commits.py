@@ -104,7 +104,7 @@ def _rows(jumps: Sequence[OffsetJump]) -> list[list[OffsetJump]]:
         if (
             first is not None
             and (first.move, first.by, first.step) == (jump.move, jump.by, jump.step)
-            and jump.by is CommitAuthor.MEMBER
+            and jump.by in (CommitAuthor.MEMBER, CommitAuthor.A_MEMBER)
             and 0 <= jump.at_ms - first.at_ms <= _SAME_MS
         ):
             rows[-1].append(jump)
@@ -157,10 +157,12 @@ def commits_rows(histories: Sequence[GroupHistory]) -> Iterator[tuple[str | int 
 
 
 def author_text(jump: OffsetJump) -> str:
-    """``no member``, ``enrich-3 (owner)``, ``kgroup cu-7f3a``, ``kgroup, change ch-7k2f``."""
+    """``any member (owner then: enrich-3)``, ``no member``, ``kgroup cu-7f3a``, ``kgroup, change ch-7k2f``."""
     match jump.by:
         case CommitAuthor.MEMBER:
-            return f"{jump.who} (owner)"
+            return f"{jump.who}"
+        case CommitAuthor.A_MEMBER:
+            return f"any member (owner then: {jump.who})"
         case CommitAuthor.NO_MEMBER:
             return "no member"
         case CommitAuthor.TRANSACTION:

@@ -18,7 +18,7 @@ from kgroup.groups.history.offset_jumps import (
 )
 from kgroup.groups.history.own_changes import OwnChanges
 from kgroup.model.commit import Commit
-from kgroup.model.group_log import TransactionEnd
+from kgroup.model.group_log import GenerationMember, TransactionEnd
 from kgroup.model.journal import JournalEntry, JournalRow
 from tests.changes.test_journal import entry
 from tests.helpers.cases.history import T0, Log, member
@@ -53,6 +53,30 @@ def test_back_by_the_new_owner_beside_the_rebalance() -> None:
     assert (jump.move, jump.by, jump.who, jump.moved) == (CommitMove.BACK, CommitAuthor.MEMBER, "a", -412)
     assert (jump.step, jump.rebalance_distance_ms) == (6, 3_000)
     assert jump.partitions == (JumpedPartition("orders", 2, 5_000, 4_588),)
+
+
+HOLDER = member("kgroup-migrate-1")
+
+
+@pytest.mark.parametrize(
+    ("members", "producer_id", "by", "who"),
+    [
+        ((A,), None, CommitAuthor.MEMBER, "a"),
+        ((A, HOLDER), None, CommitAuthor.MEMBER, "a"),
+        ((A, B), None, CommitAuthor.A_MEMBER, "a"),
+        ((A,), 7, CommitAuthor.A_MEMBER, "a"),
+        ((B,), 7, CommitAuthor.TRANSACTION, "7"),
+        ((B,), None, CommitAuthor.UNKNOWN, None),
+    ],
+)
+def test_the_owner_is_the_author_for_certain_only_as_the_one_member(
+    members: tuple[GenerationMember, ...], producer_id: int | None, by: CommitAuthor, who: str | None
+) -> None:
+    ending = TransactionEnd.PLAIN if producer_id is None else TransactionEnd.COMMITTED
+    log = Log().generation(5, *members).at(5).commit(0, 5_000).at(9)
+    log.commit(0, 10, producer_id=producer_id, ending=ending)
+
+    assert [(jump.by, jump.who, jump.moved) for jump in commits_of(log).jumps] == [(by, who, -4_990)]
 
 
 def test_an_administrative_reset_is_one_row() -> None:

@@ -289,6 +289,19 @@ def test_some_of_the_partitions_of_a_jump_are_shown_and_all_with_verbose() -> No
     assert places(verbose=True) == [*first, "orders:5 500 3", deleted]
 
 
+def test_of_several_members_the_owners_are_named_as_such() -> None:
+    log = Log().generation(5, member("a/1", 0), member("b/1", 1)).commits((0, 1), 0, 50, every=10, pace=1000)
+    log.at(60).commit(0, 3).commit(1, 3)
+
+    table = "\n".join(drawn(log.history(commits=True, until=600)))
+
+    assert re.findall(r"  (any member.*?)  +(\S+) +5000 +3", table) == [
+        ("any member (owner then: a)", "orders:0"),
+        ("any member (owner then: b)", "orders:1"),
+    ]
+    assert table.count("kgroup undo") == 1
+
+
 def test_a_finished_catch_up_cannot_be_cancelled() -> None:
     log = Log().at(-60).generation(5, member("a/1", 0)).commits((0,), 0, 300, every=10, pace=1000).at(400).generation(6)
     log.at(432).commit(0, 31_000, metadata="kgroup cu-7f3a 1 release")
