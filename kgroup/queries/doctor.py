@@ -32,7 +32,7 @@ from kgroup.model.groups import Group, LoggedCommit, LogRange, Partition, RowErr
 from kgroup.model.migration_facts import SESSION_CONFIG, BrokerFacts, GroupPast, OpenTransaction, group_setting_ms
 from kgroup.model.reporter import NullReporter, Reporter
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.queries.facts import RATES_MS, EvidenceOfLogs, first_unread
+from kgroup.queries.facts import PAST_MS, RATES_MS, EvidenceOfLogs, first_unread
 from kgroup.queries.migration_data import load_rules
 from kgroup.queries.migration_evidence import PAST_BUDGET_S, read_migration_evidence, topics_of
 from kgroup.support.errors import KgroupError, NotFound
@@ -57,6 +57,7 @@ class GroupsReader:
     def __init__(self, cluster: Cluster, depth: ScanDepth, groups: int) -> None:
         self.cluster = cluster
         self.depth = depth
+        self.groups = groups
         self._log_time = SharedTime(depth.budget_s, groups)
         self._past_time = SharedTime(PAST_BUDGET_S, groups)
         self._unknown_pasts: list[UnknownPasts] = []
@@ -137,7 +138,7 @@ def group_snapshots(reader: GroupsReader, snapshot: Snapshot, part: int) -> tupl
     groups = [_with_all_partitions(group, layouts) for group in known]
     # Partitions with an error are skipped: reading them would wait for a leader once more.
     partitions = {p.tp for group in groups for p in group.partitions if p.error is None}
-    moments_ms = [now_ms - span_ms for span_ms in RATES_MS]
+    moments_ms = [now_ms - span_ms for span_ms in (*RATES_MS, *(PAST_MS if reader.groups == 1 else ()))]
     facts = LagFacts(layouts, cluster.log_views(layouts, partitions, moments_ms) if partitions else {}, past, {}, {})
     facts = replace(facts, transactions=_open_transactions(cluster, facts))
     logs = EvidenceOfLogs(facts, moments_ms)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 RATES_MS = (RATE_SPAN.value, RECENT_SPAN.value)
 """How long ago the log ends are read from which rates are measured."""
 
-_STEPS_MS = tuple(n * STEP_MS for n in range(STEPS, 0, -1) if n * STEP_MS not in RATES_MS)
+PAST_MS = tuple(n * STEP_MS for n in range(STEPS, 0, -1) if n * STEP_MS not in RATES_MS)
 """How long ago the log ends of a past are read besides."""
 
 _SPAN_MS = 3_600_000
@@ -65,7 +65,7 @@ def read_facts(cluster: Cluster, groups: Sequence[Group], need: Need) -> dict[st
     """The evidence of each group, by name, as of the brokers' time, or that of a later record of the log."""
     now_ms = cluster.now_ms()
     back = LookBack(
-        moments_ms=tuple(now_ms - span_ms for span_ms in (*RATES_MS, *(_STEPS_MS if need.past else ()))),
+        moments_ms=tuple(now_ms - span_ms for span_ms in (*RATES_MS, *(PAST_MS if need.past else ()))),
         since_ms={group.name: now_ms - _span_of(group) for group in groups} if need.no_log is None else {},
         quiet_since_ms=now_ms - QUIET.value,
     )

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from kgroup.groups.doctor.finding import Answer, Diagnosis, Finding, NotChecked, Rule, Severity
 from kgroup.groups.doctor.rules import CLUSTER_RULES, GROUP_RULES, OF_COMMITS, ORDER
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot
+from kgroup.groups.lag.past import group_past
 from kgroup.model.hidden_commits import hidden_words
 
 _Snapshot = TypeVar("_Snapshot")
@@ -18,7 +19,9 @@ _Snapshot = TypeVar("_Snapshot")
 
 def diagnose_group(snapshot: GroupSnapshot) -> Diagnosis:
     """The answers of all group rules. What could not be checked is listed in ``not_checked``, never as a finding."""
-    diagnosis = _diagnosis(snapshot.group.name, snapshot, GROUP_RULES)
+    diagnosis = replace(
+        _diagnosis(snapshot.group.name, snapshot, GROUP_RULES), past=group_past(snapshot.lag, snapshot.evidence)
+    )
     hidden = hidden_words(snapshot.group.hidden_commits)
     if hidden is None:
         return diagnosis

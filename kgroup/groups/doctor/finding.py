@@ -7,6 +7,7 @@ from typing import Annotated
 
 import msgspec
 
+from kgroup.groups.lag.past import LagPast
 from kgroup.groups.thresholds import Threshold
 from kgroup.model.groups import Group, Partition
 from kgroup.support.durations import format_duration
@@ -83,6 +84,8 @@ class Diagnosis(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...]
     not_checked: tuple[NotChecked, ...]
     checked_count: int
+    past: LagPast | None = None
+    """The last hour of a group that is diagnosed alone."""
 
     @property
     def subject(self) -> str:

@@ -27,6 +27,7 @@ from kgroup.model.blocks import (
 )
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
+from kgroup.output.pages.verdict import past_line
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.hint import Hint
 from kgroup.support.json_types import Count
@@ -136,6 +137,8 @@ def _by_severity(diagnoses: Sequence[Diagnosis]) -> str:
 
 def _subject(diagnosis: Diagnosis, *, verbose: bool) -> Iterator[Block]:
     yield Title(f"{diagnosis.subject}  {counts(diagnosis)}")
+    if (text := past_line(diagnosis.past)) is not None:
+        yield LabelledLine("PAST", text)
     if diagnosis.findings:
         yield Table(_FINDINGS, [(_severity(f.severity), f.rule, f.evidence) for f in diagnosis.findings])
         yield BlankLine()

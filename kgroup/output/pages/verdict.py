@@ -13,7 +13,7 @@ from kgroup.groups.lag.evidence import (
     LagEvidence,
     is_by_tool,
 )
-from kgroup.groups.lag.past import STEP_MS, STEPS, group_past
+from kgroup.groups.lag.past import STEP_MS, STEPS, LagPast, group_past
 from kgroup.groups.lag.rates import LagTrend, Rates, rate_words, span_words
 from kgroup.groups.lag.report import GroupLag, LagSum, PartitionLag
 from kgroup.groups.lag.status import LagStatus
@@ -37,7 +37,7 @@ def verdict_blocks(verdict: GroupVerdict, pending_lines: Sequence[str]) -> Itera
     yield from (LabelledLine("PENDING", line, "warn") for line in pending_lines)
     for line in others:
         yield line
-        if line.word == "RATE" and (text := past_line(verdict.report, verdict.evidence)) is not None:
+        if line.word == "RATE" and (text := past_line(group_past(verdict.report, verdict.evidence))) is not None:
             yield LabelledLine("PAST", text)
     if verdict.next is None and verdict.commands:
         yield Text(tuple(f"   {command}" for command in verdict.commands))
@@ -174,12 +174,11 @@ def transaction_words(transaction: BlockingTransaction | None, now_ms: int) -> s
     return f"an open transaction of {producer}, begun{ago} at {transaction.start_offset}"
 
 
-def past_line(report: GroupLag, evidence: LagEvidence) -> str | None:
+def past_line(past: LagPast | None) -> str | None:
     """``lag ▁▂▃▅▇██ up to 12.3k, in ▃▃▃▃▃▃ up to 40/s, out ▃▃▃▃▁▁ up to 39/s (1h)``: steps of ten minutes.
 
     What is unknown is left out at the beginning. None if nothing is worth drawing.
     """
-    past = group_past(report, evidence)
     if past is None or not past.is_curve:
         return None
     highest = human_count(max(lag for lag in past.lag if lag is not None))
