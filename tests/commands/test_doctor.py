@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.catchup.catchups import Crash, released
 from tests.helpers.command_line import CommandLine
 from tests.helpers.hanging import hang
 from tests.helpers.kafka_tools import KafkaTools
@@ -163,6 +164,29 @@ def test_a_member_that_comes_and_goes(
     assert {"rebalance-storm", "not-static"} <= found.keys()
     assert found["rebalance-storm"]["affected"][0] == "flaky"
     assert found["rebalance-storm"]["numbers"]["rebalance_count"] >= 9
+
+
+@pytest.mark.usefixtures("ledger")
+def test_catch_ups_are_no_unrest(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, bystander: str
+) -> None:
+    """kgroup joins as a member each time, and the consumers are stopped before it and started after it."""
+    topic, group = world.topic(name("orders"), partitions=2), name("svc")
+    world.commit(group, {(topic, 0): 0, (topic, 1): 0})
+    workers = [members.classic(group, topic, client_id=f"bulk-{number}") for number in (1, 2)]
+    for _ in range(3):
+        members.stable(*workers, partitions=2)
+        for worker in workers:
+            worker.close()
+        world.produce(topic, 5)
+        released(kgroup, Crash(topic, group))
+        for worker in workers:
+            worker.start_again()
+    members.stable(*workers, partitions=2)
+
+    found = rules_of(kgroup, group)[group]
+
+    assert found.keys().isdisjoint({"rebalance-storm", "session-restart", "static-session"})
 
 
 def test_as_a_check(kgroup: CommandLine, world: KafkaWorld, name: Name, bystander: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -18,6 +18,7 @@ from kgroup.groups.lag.from_log import from_log as evidence_of
 from kgroup.groups.timeline.steps import DEPARTURES, Cause, HistoryStep, PresentMember, SignatureKind, StepKind
 from kgroup.model.group_log import CommitWritten, Event, ScannedRange
 from kgroup.model.groups import Group
+from kgroup.model.migration_facts import holds_group
 from kgroup.model.topic_partition import TopicPartition, shared_tp
 
 
@@ -51,30 +52,36 @@ def history_of(full_history: GroupHistory) -> RebalanceHistory:
     if not reach.to_log_start:
         since_ms = max(since_ms, full_history.span.now_ms if reach.oldest_ms is None else reach.oldest_ms)
     before = () if full_history.before is None else (full_history.before,)
+    steps = (*before, *full_history.steps)
+    own = frozenset(m.name for step in steps for m in step.members if holds_group(m.member_id, m.instance_id))
     return RebalanceHistory(
         since_ms,
-        tuple(_rebalances(full_history)),
-        tuple(_restarts((*before, *full_history.steps), since_ms)),
+        tuple(_rebalances(full_history, own)),
+        tuple(restart for restart in _restarts(steps, since_ms) if restart.member not in own),
         full_history.suspects,
     )
 
 
-def _rebalances(full_history: GroupHistory) -> Iterator[Rebalance]:
-    planned = _planned_steps(full_history)
+def _rebalances(full_history: GroupHistory, own: frozenset[str]) -> Iterator[Rebalance]:
+    """The rebalances without those that only kgroup's ``own`` members caused: they join while the group is Empty."""
+    planned = _planned_steps(full_history, own)
     for step in full_history.steps:
-        if step.never_completed:
+        if step.never_completed and not _held(step, own):
             yield Rebalance(step.at_ms, count=step.never_completed)
         if step.kind is not StepKind.REBALANCE or step.causes == {Cause.FOLLOW_UP}:
             continue
-        yield Rebalance(
-            step.at_ms, step.took_ms, step.moved_needlessly, _causers(step), rollout=step.log_offset in planned
-        )
+        named, causers = _causers(step), _causers(step, own)
+        if causers or not named:
+            yield Rebalance(
+                step.at_ms, step.took_ms, step.moved_needlessly, causers, rollout=step.log_offset in planned
+            )
 
 
-def _planned_steps(full_history: GroupHistory) -> frozenset[int]:
+def _planned_steps(full_history: GroupHistory, own: frozenset[str]) -> frozenset[int]:
     """The log offsets of steps that do not count for a rebalance storm: rollouts, scaling, start and stop of the group.
 
     Scaling: members join and stay, or leave and stay away. Ten members that start one by one cause ten epochs.
+    A group is stopped before kgroup's ``own`` member holds it, and started afterwards, as often as that happens.
     """
     steps = full_history.steps
     offsets = {
@@ -86,6 +93,8 @@ def _planned_steps(full_history: GroupHistory) -> frozenset[int]:
     }
     joined = Counter(name for step in steps for name in _named(step, frozenset({Cause.JOIN})))
     went = Counter(name for step in steps for name in _named(step, DEPARTURES))
+    offsets.update(_next_to_holds(steps, own, frozenset({Cause.JOIN})))
+    offsets.update(_next_to_holds(reversed(steps), own, DEPARTURES))
     starting = full_history.before is None or full_history.before.kind is not StepKind.REBALANCE
     for step in steps:
         starting = (starting and _has_only(step, frozenset({Cause.JOIN}))) or step.kind is not StepKind.REBALANCE
@@ -102,6 +111,23 @@ def _planned_steps(full_history: GroupHistory) -> frozenset[int]:
     return frozenset(offsets)
 
 
+def _next_to_holds(steps: Iterable[HistoryStep], own: frozenset[str], causes: frozenset[Cause]) -> Iterator[int]:
+    """The log offsets of the rebalances next to a hold of one of ``own``, as long as they have ``causes`` only."""
+    near = begun = False
+    for step in steps:
+        if _held(step, own):
+            near, begun = True, False
+        elif near and step.kind is StepKind.REBALANCE and _has_only(step, causes):
+            begun = True
+            yield step.log_offset
+        else:
+            near = near and step.kind is StepKind.EMPTY and not begun
+
+
+def _held(step: HistoryStep, own: frozenset[str]) -> bool:
+    return any(present.name in own for present in step.members)
+
+
 def _has_only(step: HistoryStep, causes: frozenset[Cause]) -> bool:
     return bool(step.reasons) and step.causes - {Cause.FOLLOW_UP} <= causes
 
@@ -110,8 +136,8 @@ def _named(step: HistoryStep, causes: frozenset[Cause]) -> tuple[str, ...]:
     return tuple(name for reason in step.reasons if reason.cause in causes for name in reason.members)
 
 
-def _causers(step: HistoryStep) -> tuple[str, ...]:
-    return _named(step, DEPARTURES | {Cause.JOIN})
+def _causers(step: HistoryStep, without: frozenset[str] = frozenset()) -> tuple[str, ...]:
+    return tuple(name for name in _named(step, DEPARTURES | {Cause.JOIN}) if name not in without)
 
 
 def _restarts(steps: Sequence[HistoryStep], since_ms: int) -> Iterator[MemberRestart]:

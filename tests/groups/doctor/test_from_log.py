@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 
 import pytest
 from msgspec.structs import replace
@@ -25,21 +26,21 @@ def told(log: Log, **reach: object) -> DoctorLogFacts:
     return from_log(log.events, log.reach(**reach), EMPTY.group, HistoryQuery(T0 - _HOUR_MS, now_ms, now_ms, 45_000))
 
 
-def some(count: int) -> tuple[GenerationMember, ...]:
+def some(number: int) -> tuple[GenerationMember, ...]:
     """So many members, with ten partitions among them."""
-    return tuple(member(f"m{at}/1", *range(at, 10, count)) for at in range(count))
+    return tuple(member(f"m{at}/1", *range(at, 10, number)) for at in range(number))
 
 
-def started(log: Log, count: int = 10) -> Log:
+def started(log: Log, members: int = 10) -> Log:
     """One generation for each member that comes."""
-    for at in range(count):
+    for at in range(members):
         log.at(at * 2).generation(at + 1, *some(at + 1))
     return log
 
 
-def stopped(log: Log, count: int = 10, after: float = 300) -> Log:
-    for at in range(count):
-        log.at(after + at * 2).generation(count + at + 1, *some(count - at - 1))
+def stopped(log: Log, members: int = 10, after: float = 300) -> Log:
+    for at in range(members):
+        log.at(after + at * 2).generation(members + at + 1, *some(members - at - 1))
     return log
 
 
@@ -100,6 +101,37 @@ def largest_number(log: Log) -> Log:
     return log.at(30).generation(2**31 - 1, member("a/1", 0), member("b/1", 1))
 
 
+def catch_ups(log: Log, own: str = "kgroup-1", instance_id: str | None = "kgroup-catchup") -> Log:
+    """Three catch-ups, each between a stop and a start of two members one after another. kgroup joins twice each time,
+    and a generation that is not written counts too."""
+    number = count(1)
+    for at in range(0, 180, 60):
+        log.at(at).generation(next(number), *some(1)).at(at + 1).generation(next(number), *some(2))
+        log.at(at + 20).generation(next(number), *some(1)).at(at + 21).generation(next(number))
+        next(number)
+        log.at(at + 30).generation(next(number), member(f"{own}/{at}", instance_id=instance_id))
+        log.at(at + 31).generation(next(number))
+    log.at(190).generation(next(number), *some(1)).at(191)
+    return log.generation(next(number), *some(2))
+
+
+def conversions(log: Log) -> Log:
+    return catch_ups(log, "kgroup-migrate-1", None)
+
+
+def catch_ups_of_a_group_that_flaps(log: Log) -> Log:
+    """That kgroup held the group in between does not make it healthy."""
+    number = count(1)
+    for at in range(0, 300, 100):
+        log.at(at).generation(next(number), member(f"flaky/{at}", 0)).at(at + 5).generation(next(number))
+        log.at(at + 10).generation(next(number), member("kgroup-1/1", instance_id="kgroup-catchup"))
+        log.at(at + 15).generation(next(number))
+        for more in range(20, 90, 20):
+            log.at(at + more).generation(next(number), member(f"flaky/{at + more}", 0))
+            log.at(at + more + 10).generation(next(number))
+    return log
+
+
 def rolled_out(log: Log) -> Log:
     """A deployment: each of five goes and comes back once."""
     names = [f"m{at}" for at in range(5)]
@@ -125,6 +157,9 @@ def rolled_out(log: Log) -> Log:
         (two_starts_and_stops, False),
         (scaled_up_and_down, False),
         (rolled_out, False),
+        (catch_ups, False),
+        (conversions, False),
+        (catch_ups_of_a_group_that_flaps, True),
         (flapping, True),
         (alone, True),
         (new_names, True),
@@ -142,13 +177,15 @@ def test_what_is_a_storm_and_what_is_not(write: Callable[[Log], Log], storm: boo
     assert [isinstance(item, Finding) for item in found] == ([True] if storm else [])
 
 
-def test_the_flapping_client_is_named() -> None:
-    log = flapping(Log())
+@pytest.mark.parametrize("write", [flapping, catch_ups_of_a_group_that_flaps])
+def test_the_flapping_client_is_named_and_kgroup_is_not(write: Callable[[Log], Log]) -> None:
+    log = write(Log())
 
     (found,) = rebalance_storm(replace(HEALTHY, now_ms=log.now_ms + 1000, history=told(log).history))
 
     assert isinstance(found, Finding)
     assert (found.severity, found.affected[0]) == (Severity.CRITICAL, "flaky")
+    assert not any("kgroup" in name for name in found.affected)
 
 
 @pytest.mark.parametrize(
@@ -184,8 +221,9 @@ def test_the_flapping_client_is_named() -> None:
             [MemberRestart("i", "i", 30_000)],
         ),
         (lambda log: scaled_up_and_down(log), []),
+        (lambda log: catch_ups(log), []),
     ],
-    ids=["flapping", "static-in-time", "static-too-late", "scaled"],
+    ids=["flapping", "static-in-time", "static-too-late", "scaled", "kgroup-itself"],
 )
 def test_restarts(write: Callable[[Log], Log], expected: list[MemberRestart]) -> None:
     assert list(told(write(Log())).history.restarts) == expected
