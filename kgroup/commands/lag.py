@@ -165,7 +165,7 @@ def lag(
     subscribes to the topic.
 
     Without a name, all groups are shown, worst first. With --topic only its partitions count. What could not be
-    read, or has no commit, is unknown (540+? is at least 540), and breaks a bound.
+    read, or has no commit, is unknown (540+ is at least 540), and breaks a bound.
 
     Examples:
     # all groups, worst first

@@ -15,6 +15,7 @@ from confluent_kafka import Producer
 
 from tests.helpers.command_line import CommandLine
 from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.members import Members
 from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
@@ -242,6 +243,25 @@ def metrics(text: str) -> dict[str, dict[str, float]]:
 def one(found: dict[str, dict[str, float]], metric: str, *parts: str) -> float:
     (value,) = (v for labels, v in found[metric].items() if all(part in labels for part in parts))
     return value
+
+
+def test_a_partition_without_a_commit_hides_no_age(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
+) -> None:
+    topic, group = world.topic(name("orders"), partitions=2), name("svc")
+    world.produce_at(topic, 0, [now_ms() - HOUR] * 3)
+    world.commit(group, {(topic, 0): 1})
+    members.stable(members.classic(group, topic), partitions=2)  # it commits nothing by itself
+
+    (row,) = kgroup("lag", group, "-o", "json").data
+    found = metrics(kgroup("lag", group, "-o", "prometheus").stdout)
+    page = kgroup("lag", group, "--by", "group").stdout
+
+    assert (row["time_lag_ms"], row["lag"]) == (None, 2)
+    assert row["time_lag_at_least_ms"] == pytest.approx(HOUR, abs=MINUTE)
+    assert one(found, "kafka_consumergroup_group_max_lag_seconds", group) == pytest.approx(3600, abs=60)
+    assert one(found, "kafka_consumergroup_group_sum_lag", group) == 2
+    assert re.search(r" 2\+ +1h\+", page), page
 
 
 def test_metrics(kgroup: CommandLine, world: KafkaWorld, name: Name, tmp_path: Path, bystander: str) -> None:

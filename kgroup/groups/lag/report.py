@@ -19,6 +19,8 @@ from kgroup.model.topic_partition import TopicPartition
 _UNKNOWN_SPANS = (Rates(),) * len(SPANS_MS)
 _NOT_READ = LagStatus.STALL.severity
 """The severity of the mildest status of a partition that is not read; the worse ones are no worse to sort by."""
+_QUIET, _UNKNOWN = -0.75, -0.5
+"""Between the mildest bad status, -1, and a good one."""
 
 
 class LagRow(Protocol):
@@ -39,6 +41,14 @@ class LagRow(Protocol):
     @property
     def time_lag_ms(self) -> int | None:
         """The age of the oldest unread record in ms, 0 if nothing is unread; None if unknown."""
+
+    @property
+    def time_lag_at_least_ms(self) -> int | None:
+        """``time_lag_ms``; where one age of several is unknown, the oldest known one. None if none is known."""
+
+    @property
+    def spans(self) -> tuple[Rates, ...]:
+        """The rates over each of ``SPANS_MS``; empty if unknown."""
 
     @property
     def status_result(self) -> StatusResult:
@@ -84,6 +94,11 @@ class PartitionLag(msgspec.Struct, frozen=True, gc=False):
     why: str | None = None
     spans: tuple[Rates, ...] = ()
     """The rates over each of ``SPANS_MS``."""
+
+    @property
+    def time_lag_at_least_ms(self) -> int | None:
+        """``time_lag_ms``: of one partition it is exact."""
+        return self.time_lag_ms
 
     @property
     def where(self) -> str:
@@ -149,6 +164,11 @@ class LagSum(msgspec.Struct, frozen=True):
     def name(self) -> str:
         """``orders-enrich orders``, or ``orders-enrich``."""
         return self.group if self.topic is None else f"{self.group} {self.topic}"
+
+    @property
+    def time_lag_at_least_ms(self) -> int | None:
+        """``time_lag_ms``; if that is unknown, the oldest known age: a partition without a commit must not hide it."""
+        return self.time_lag_ms if self.time_lag_ms is not None or self.oldest is None else self.oldest.time_lag_ms
 
     @property
     def status(self) -> LagStatus | None:
@@ -275,18 +295,39 @@ def sort_rows(rows: Sequence[_Row], by: SortBy = SortBy.STATUS, top: int | None 
     """The first ``top`` rows (None: all), worst first. Equal rows are sorted by lag, then by age.
 
     By status, all rows that are not read (STALL, STOP, NO-READER) are equal: their lag and age say which is worst. Rows
-    with an unknown value come after bad rows and before good ones, because they may be either.
+    without a reader in which nothing arrives come after the other bad ones. Rows with an unknown value come after bad
+    rows and before good ones, because they may be either. The row with the largest lag is always among the first
+    ``top``, as the last one if need be; by name there is no such exception.
     """
-    return sorted(rows, key=lambda row: _sort_key(row, by))[:top]
+    return split_rows(rows, by, top)[0]
+
+
+def split_rows(rows: Sequence[_Row], by: SortBy, top: int | None) -> tuple[list[_Row], list[_Row]]:
+    """``sort_rows``, and the rows that are not among the first ``top``."""
+    ordered = sorted(rows, key=lambda row: _sort_key(row, by))
+    if top is None or not 0 < top < len(ordered):
+        return ordered[:top], [] if top is None else ordered[top:]
+    if by is not SortBy.NAME:
+        largest = min(range(len(ordered)), key=lambda at: largest_first(ordered[at].lag))
+        if largest >= top:
+            ordered.insert(top - 1, ordered.pop(largest))
+    return ordered[:top], ordered[top:]
+
+
+def is_quiet(row: LagRow) -> bool:
+    """Whether nobody reads a row, and nothing has arrived in ten minutes: a job that runs once a day looks so."""
+    return row.status_result.status is LagStatus.NO_READER and bool(row.spans) and row.spans[-1].incoming == 0
 
 
 def _sort_key(row: LagRow, by: SortBy) -> tuple[float | str, float, float]:
     """What a row is sorted by, the smallest first: the value that was chosen, then lag and age."""
-    lag, age = largest_first(row.lag), largest_first(row.time_lag_ms)
+    lag, age = largest_first(row.lag), largest_first(row.time_lag_at_least_ms)
     match by:
         case SortBy.STATUS:
             status = row.status_result.status
-            return -0.5 if status is None else max(-_NOT_READ, -status.severity), lag, age
+            if status is None:
+                return _UNKNOWN, lag, age
+            return _QUIET if is_quiet(row) else max(-_NOT_READ, -status.severity), lag, age
         case SortBy.LAG:
             return lag, lag, age
         case SortBy.TIME:
@@ -299,4 +340,4 @@ def _sort_key(row: LagRow, by: SortBy) -> tuple[float | str, float, float]:
 
 def largest_first(value: float | None) -> float:
     """A sort key: the largest value first; unknown comes before 0 and negative values."""
-    return -0.5 if value is None else -value
+    return _UNKNOWN if value is None else -value

@@ -16,8 +16,10 @@ from kgroup.groups.lag.report import (
     PartitionLag,
     RowLevel,
     SortBy,
+    is_quiet,
     rows_of,
     sort_rows,
+    split_rows,
 )
 from kgroup.groups.lag.status import LagStatus
 from kgroup.groups.member_labels import labels
@@ -175,10 +177,8 @@ class LagPage:
     def _cut(self) -> None:
         place = {group.report.group: at for at, group in enumerate(self.groups)}
         self.rows.sort(key=lambda row: place[row.group])
-        self.rows = sort_rows(self.rows, self.view.sort)
-        if self.view.top is not None:
-            self.omitted += (row.lag for row in self.rows[self.view.top :])
-            del self.rows[self.view.top :]
+        self.rows, omitted = split_rows(self.rows, self.view.sort, self.view.top)
+        self.omitted += (row.lag for row in omitted)
 
 
 def outcome(page: LagPage, cluster: ClusterRef) -> Outcome:
@@ -251,14 +251,20 @@ def _sum_cells(row: LagSum, report: GroupLag, page: LagPage) -> tuple[Cell, ...]
         report.group,
         row.topic,
         report.state if page.view.level is RowLevel.GROUP else None,
-        f"{row.lag}+?" if row.lag is not None and (row.unknown or row.hidden) else row.lag,
-        age_words(row.time_lag_ms),
+        f"{row.lag}+" if row.lag is not None and (row.unknown or row.hidden) else row.lag,
+        _age(row),
         None if worst is None else f"{worst.where} {percent(worst.lag or 0, row.lag or 0)}",
         _trend(row),
         _caught_up_in(row),
         status_cell(row.status_result, report.now_ms),
         page.line(row.name),
     )
+
+
+def _age(row: LagSum) -> str | None:
+    """``18m``, or ``18m+`` if the age of another partition is unknown."""
+    age = age_words(row.time_lag_at_least_ms)
+    return age if age is None or row.time_lag_ms is not None else f"{age}+"
 
 
 def _trend(row: LagRow) -> str | None:
@@ -314,11 +320,24 @@ def _omitted_line(omitted: Sequence[int | None]) -> str:
 def _closing_blocks(groups: Sequence[MeasuredGroup], verdict: GroupVerdict | None) -> Iterator[Block]:
     lines: list[str | Hint] = [f"FAILED  {violation}" for group in groups for violation in group.violations]
     totals = [group.report.total for group in groups]
-    stuck = [total for total in totals if total.status is not None and total.status.is_stuck]
-    if verdict is None and stuck:
-        are = "is" if len(stuck) == 1 else "are"
-        lines.append(f"{len(stuck)} of {plural(len(groups), 'group')} {are} stuck.")
-        (worst,) = sort_rows(stuck, SortBy.STATUS, top=1)
+    bad = [total for total in totals if total.status is not None and total.status.is_stuck and not is_quiet(total)]
+    if verdict is None and bad:
+        lines.append(_bad_groups(bad, len(groups)))
+        (worst,) = sort_rows(bad, SortBy.STATUS, top=1)
         lines.append(Hint("-> {}", ("describe", worst.name)))
     if lines:
         yield Text(tuple(lines))
+
+
+def _bad_groups(bad: Sequence[LagSum], groups: int) -> str:
+    """``1 of 317 groups is stuck, 2 have no reader while records arrive.``"""
+    unread = sum(total.status is LagStatus.NO_READER for total in bad)
+    stuck, of = len(bad) - unread, f" of {plural(groups, 'group')}"
+    parts = []
+    if stuck:
+        parts.append(f"{stuck}{of} {'is' if stuck == 1 else 'are'} stuck")
+    if unread:
+        arriving = all(total.spans and total.spans[-1].incoming for total in bad if total.status is LagStatus.NO_READER)
+        has = "has" if unread == 1 else "have"
+        parts.append(f"{unread}{'' if stuck else of} {has} no reader{' while records arrive' if arriving else ''}")
+    return f"{', '.join(parts)}."

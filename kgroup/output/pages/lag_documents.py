@@ -37,6 +37,11 @@ class LagSumDocument(msgspec.Struct, frozen=True, kw_only=True):
     lag: Annotated[Count | None, "Unread records; null if unknown."]
     unknown_partition_count: Annotated[Count, "Partitions whose lag is unknown."]
     time_lag_ms: Annotated[Ms | None, "Age of the first unread record; 0 if nothing is unread, null if unknown."]
+    time_lag_at_least_ms: Annotated[
+        Ms | None,
+        "Age of the oldest unread record whose age is known: time_lag_ms, or less if that of another partition is "
+        "unknown; null if none is known.",
+    ]
     largest_partition: Annotated[PartitionName | None, "The partition with the largest lag."]
     oldest_partition: Annotated[PartitionName | None, "The partition with the oldest unread record."]
     lag_status: Annotated[str | None, LagStatus, "Burrow's status, of several partitions the worst; null if unknown."]
@@ -263,6 +268,7 @@ def _sum(row: LagSum) -> dict[str, Any]:
                 row.lag,
                 row.unknown,
                 row.time_lag_ms,
+                row.time_lag_at_least_ms,
                 None if row.largest is None else PartitionName(*row.largest.partition.tp),
                 None if row.oldest is None else PartitionName(*row.oldest.partition.tp),
                 *_status(row.status_result),

@@ -2,6 +2,7 @@
 
 See https://github.com/softwaremill/klag-exporter (README, "Metrics"). ``kgroup_consumergroup_status`` and
 ``kgroup_last_success_timestamp_seconds`` are kgroup's own. An unknown value has no sample: 0 would look healthy.
+Sums and maxima are of the partitions that are known: one without a commit must not hide the others.
 """
 
 from __future__ import annotations
@@ -53,22 +54,22 @@ def lag_metrics(reports: Sequence[GroupLag], cluster: str, succeeded_at_ms: int 
         ),
         _of_groups(
             "max_lag_seconds",
-            "Maximum age in seconds of an unread record across all partitions of a consumer group",
-            [(at, r, None if t.time_lag_ms is None else t.time_lag_ms / 1000) for r, t in totals],
+            "Maximum known age in seconds of an unread record across all partitions of a consumer group",
+            [(at, r, None if (ms := t.time_lag_at_least_ms) is None else ms / 1000) for r, t in totals],
         ),
         _of_groups(
             "sum_lag",
-            "Sum of offset lag across all partitions of a consumer group",
-            [(at, r, None if t.unknown or t.hidden else t.lag) for r, t in totals],
+            "Sum of the known offset lags across all partitions of a consumer group",
+            [(at, r, None if t.hidden else t.lag) for r, t in totals],
         ),
         Metric(
             "kafka_consumergroup_group_topic_sum_lag",
-            "Sum of offset lag of a consumer group on a topic",
+            "Sum of the known offset lags of a consumer group on a topic",
             tuple(
                 MetricSample((*at, ("group", report.group), ("topic", each.topic or "")), each.lag)
                 for report in reports
                 for each in report.topics
-                if each.lag is not None and not each.unknown
+                if each.lag is not None
             ),
         ),
         _of_groups(

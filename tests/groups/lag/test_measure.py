@@ -31,7 +31,7 @@ from kgroup.groups.lag.rates import (
     retention_left,
     trend_words,
 )
-from kgroup.groups.lag.report import GroupLag, PartitionLag, RowLevel, SortBy, rows_of, sort_rows
+from kgroup.groups.lag.report import GroupLag, LagSum, PartitionLag, RowLevel, SortBy, is_quiet, rows_of, sort_rows
 from kgroup.groups.lag.status import WAITS, LagStatus, status_words
 from kgroup.model.commit import Commit
 from kgroup.model.groups import LogRange, Partition
@@ -367,6 +367,32 @@ def test_what_is_not_read_is_sorted_by_lag_then_age_whatever_its_name() -> None:
     assert [row.name for row in sort_rows(rows)] == ["billing-export", "blue-orders", "younger", "fine"]
 
 
+def test_groups_that_nobody_reads_and_nothing_arrives_for_come_after_what_is_bad_now() -> None:
+    """Jobs that run once a day look so; a stuck group must not be the 25th row."""
+
+    def group_of(name: str, part: Part, state: str = "Stable") -> LagSum:
+        about = structs.replace(group([part], state=state), name=name)
+        return measure_lag(about, evidence([part], state_since_ms=NOW - HOUR)).total
+
+    left = (at(2 * HOUR, 10_000_000),)
+    rows = [
+        group_of("daily", Part(0, 90_000, 0, age=HOUR, commits=left), "Empty"),
+        group_of("unknown", Part(0, None)),
+        group_of("rewound", Part(0, 500, 10, commits=(at(HOUR, 9_000), at(50 * SECOND, 10), at(40 * SECOND, 40)))),
+        group_of("slow", Part(0, 60_000, 100, 50)),
+        group_of("deserted", Part(0, 300, 5, age=HOUR, commits=left), "Empty"),
+        group_of("fine", FINE[0]),
+        group_of("stopped", Part(0, 200, 0, last_ago=38 * MINUTE, age=38 * MINUTE)),
+    ]
+
+    order = ["deserted", "stopped", "rewound", "slow", "daily", "unknown", "fine"]
+    assert [row.name for row in sort_rows(rows)] == order
+    assert [row.name for row in rows if is_quiet(row)] == ["daily"]
+    assert [row.name for row in sort_rows(rows, top=7)] == order
+    assert [row.name for row in sort_rows(rows, top=2)] == ["deserted", "daily"], "the largest is never hidden"
+    assert [row.name for row in sort_rows(rows, SortBy.NAME, top=2)] == ["daily", "deserted"]
+
+
 def test_no_reader_fails_a_check_for_it_and_every_milder_one() -> None:
     part = Part(0, 15_382, 49, commits=CONSUMER_LEFT)
     rows = rows_of(
@@ -407,6 +433,18 @@ def test_order() -> None:
     assert numbers(report, SortBy.TREND)[-1] == 3
     assert numbers(report, SortBy.NAME) == [0, 1, 2, 3, 4, 7]
     assert numbers(report, SortBy.LAG, top=2) == [7, 3]
+
+
+def test_the_oldest_known_age_is_a_lower_bound() -> None:
+    total = measured(STUCK, UNREAD).total
+    assert (total.time_lag_ms, total.time_lag_at_least_ms) == (None, 38 * MINUTE)
+    total = measured(STUCK, *FINE).total
+    assert (total.time_lag_ms, total.time_lag_at_least_ms) == (38 * MINUTE, 38 * MINUTE)
+    assert measured(UNREAD).total.time_lag_at_least_ms is None
+
+    younger = structs.replace(measured(STUCK, UNREAD).total, group="hidden-age")
+    rows = [measured(Part(0, 600, age=20 * SECOND)).total, younger]
+    assert [row.name for row in sort_rows(rows, SortBy.TIME)] == ["hidden-age", "orders-enrich"]
 
 
 PARTS = st.builds(

@@ -81,7 +81,7 @@ def test_many_groups_worst_first() -> None:
         "STOP",
         "38m",
     ]
-    assert lines[4].split()[:4] == ["orders-unseen", "Stable", "600+?", "-"]
+    assert lines[4].split()[:4] == ["orders-unseen", "Stable", "600+", "6s+"]
     assert lines[6:] == ["1 of 4 groups is stuck.", "-> kgroup describe orders-enrich"]
 
 
@@ -97,10 +97,21 @@ def test_a_group_without_a_reader_has_no_trend_and_is_sorted_by_its_lag() -> Non
         "billing-export", "Empty", "204000", "1h11m", "orders:0", "33%", "-", "-", "NO-READER", "5m"
     ]  # fmt: skip
     assert lines[3].startswith("blue-orders")
-    assert lines[-2:] == ["2 of 3 groups are stuck.", "-> kgroup describe billing-export"]
+    assert lines[-2] == "1 of 3 groups is stuck, 1 has no reader while records arrive."
+    assert lines[-1] == "-> kgroup describe billing-export"
     (status,) = [m for m in lag_metrics([unread], "prod", None) if m.name == "kgroup_consumergroup_status"]
     assert "5=NO-READER" in status.help
     assert [sample.value for sample in status.samples] == [5]
+
+
+def test_a_group_that_waits_for_its_next_run_is_not_called_stuck() -> None:
+    part = Part(0, 24, 0, age=HOUR, commits=(at(2 * HOUR, 10_000_000),))
+    daily = measure_lag(
+        replace(group([part], state="Empty"), name="daily"), evidence([part], state_since_ms=NOW - HOUR)
+    )
+
+    assert "NO-READER" in page([daily, BILLING])[2]
+    assert len(page([daily, BILLING])) == 4, "no closing line"
 
 
 def test_no_stuck_group_no_closing_line() -> None:
@@ -222,9 +233,12 @@ def test_metrics_have_klag_exporters_names() -> None:
 
     assert samples(metrics, "kafka_consumergroup_group_lag")["orders-enrich,orders,7"] == 3_940_025
     assert samples(metrics, "kafka_consumergroup_group_lag_seconds")["orders-enrich,orders,7"] == 2280
-    assert samples(metrics, "kafka_consumergroup_group_sum_lag") == {"orders-enrich": 3_941_825}
-    assert samples(metrics, "kafka_consumergroup_group_topic_sum_lag") == {"orders-enrich,orders": 3_941_825}
-    assert samples(metrics, "kafka_consumergroup_group_max_lag_seconds") == {"orders-enrich": 2280}
+    assert samples(metrics, "kafka_consumergroup_group_sum_lag") == {"orders-enrich": 3_941_825, "orders-unseen": 600}
+    assert samples(metrics, "kafka_consumergroup_group_topic_sum_lag") == {
+        "orders-enrich,orders": 3_941_825,
+        "orders-unseen,orders": 600,
+    }
+    assert samples(metrics, "kafka_consumergroup_group_max_lag_seconds") == {"orders-enrich": 2280, "orders-unseen": 6}
     assert samples(metrics, "kafka_consumergroup_group_state") == {"orders-enrich": 3, "orders-unseen": 3}
     assert samples(metrics, "kgroup_consumergroup_status") == {"orders-enrich": 4}
     assert samples(metrics, "kafka_partition_latest_offset")["orders,7"] == 13_940_025
@@ -269,12 +283,12 @@ def test_the_rows_of_groups_that_were_read_in_parts_are_those_of_all(
 ) -> None:
     view = LagView(level, by, top)
     found = of_page(GROUPS, view, a_part=a_part)
-    rows = sort_rows(rows_of(in_order(by), level), by)
+    rows = sort_rows(rows_of(in_order(by), level), by, top)
 
-    expected = records_of(rows[:top], {each.group: each.state for each in GROUPS})
+    expected = records_of(rows, {each.group: each.state for each in GROUPS})
     assert [*found.records().rows] == [*expected.rows]
     assert found.names is not None
-    assert [*found.names()] == [*dict.fromkeys(row.group for row in rows[:top])]
+    assert [*found.names()] == [*dict.fromkeys(row.group for row in rows)]
     assert drawn(found)[1:] == drawn(of_page(in_order(by), view))[1:], "but for the time in the title"
 
 
