@@ -128,6 +128,11 @@ MEMBER_RESTARTS = Threshold(
 BACK_SOON = Threshold(
     "absence up to which it is a restart", 600_000, "ms", "longer ones are scaling; no session should wait for them"
 )
+USUAL_RESTARTS = Threshold(
+    "restarts longer than the session that show how long they take", 2, "", "one alone may be a pod that was down"
+)
+RESTART_SESSIONS = Threshold("sessions up to which one alone is a restart", 3, "", "longer, it is an outage")
+LATE_SHARE = Threshold("share of the restarts that are too long", 25, "%", "one of forty is an accident")
 
 # Members
 STANDBY = Threshold("idle members that are only info", 1, "", "one spare member is often meant as a standby")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shlex
 import struct
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -53,6 +54,24 @@ def test_a_static_member_that_came_back_too_late(
     numbers = finding["numbers"]
     assert (numbers["restart_count"], numbers["too_long_count"], numbers["session_timeout_ms"]) == (1, 1, 5000)
     assert numbers["longest_away_ms"] > 5000
+
+
+@pytest.mark.soak
+def test_a_static_member_that_was_down_once(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, bystander: str
+) -> None:
+    """Away for more than three sessions: no session timeout is made of that."""
+    topic, group = world.topic(name("orders"), partitions=2), name("svc")
+    pod = members.classic(group, topic, group_instance_id="pod-0", session_timeout_ms=5000)
+    members.stable(pod, partitions=2)
+    pod.kill()
+    wait_for(lambda: world.groups()[group][1] == "empty", "the end of its session")
+    back = time.monotonic() + 12
+    wait_for(lambda: time.monotonic() > back, "three sessions")
+    pod.start_again()
+    members.stable(pod, partitions=2)
+
+    assert "session-restart" not in rules_of(kgroup, group)[group]
 
 
 def test_commits_that_repeat(kgroup: CommandLine, world: KafkaWorld, name: Name, bystander: str) -> None:

@@ -16,7 +16,17 @@ from kgroup.groups.doctor.finding import (
 )
 from kgroup.groups.doctor.snapshot import GroupSnapshot
 from kgroup.groups.member_labels import labels
-from kgroup.groups.thresholds import DEFAULT_HEARTBEAT, ENDLESS_POLL, HEARTBEATS, LONG_POLL, LONG_SESSION
+from kgroup.groups.thresholds import (
+    BACK_SOON,
+    DEFAULT_HEARTBEAT,
+    ENDLESS_POLL,
+    HEARTBEATS,
+    LATE_SHARE,
+    LONG_POLL,
+    LONG_SESSION,
+    RESTART_SESSIONS,
+    USUAL_RESTARTS,
+)
 from kgroup.model.groups import Member
 from kgroup.model.migration_facts import HEARTBEAT_CONFIG, SESSION_CONFIG, group_setting_ms
 from kgroup.support.units import NAMED, plural, some_of
@@ -31,6 +41,7 @@ SESSION = Rule(
     "session-restart",
     "static members need longer for a restart than their session lasts",
     "KIP-345",
+    (BACK_SOON, USUAL_RESTARTS, RESTART_SESSIONS, LATE_SHARE, LONG_SESSION),
 )
 POLL = Rule(
     "poll-interval",
@@ -112,35 +123,42 @@ def session_restart(snapshot: GroupSnapshot) -> Answer:
     sessions = {instance: session for instance, session in by_instance.items() if session is not None}
     if not any(restart.instance_id in sessions for restart in restarts):
         return SESSION.unknown(snapshot.why("settings", _UNSEEN))
-    late = {
-        restart: restart.away_ms
+    late = [
+        (away_ms, session_ms, instance)
         for restart in restarts
-        if restart.away_ms is not None and restart.away_ms > sessions.get(restart.instance_id or "", restart.away_ms)
-    }
-    if not late:
+        if (away_ms := restart.away_ms) is not None
+        and (session_ms := sessions.get(instance := restart.instance_id or "")) is not None
+        and session_ms < away_ms <= BACK_SOON.value
+    ]
+    if len(late) < USUAL_RESTARTS.value:  # a pod that was down once is no slow restart
+        late = [each for each in late if each[0] <= RESTART_SESSIONS.value * each[1]]
+    if not late or 100 * len(late) < LATE_SHARE.value * len(restarts):
         return ()
-    longest = max(late, key=lambda restart: late[restart])
-    away_ms = late[longest]
-    session = sessions[longest.instance_id or ""]
+    away_ms, session, longest = max(late)
     advised = -(-3 * away_ms // 2000) * 1000
+    longer = advised < LONG_SESSION.value
     consumer = snapshot.group.type == "consumer"
     rest = (
         f"--alter --entity-type groups --entity-name {quoted(snapshot.group)} --add-config {SESSION_CONFIG}={advised}"
     )
-    command = tool_command("kafka-configs.sh", snapshot.bootstrap, rest)
+    setting = (
+        tool_command("kafka-configs.sh", snapshot.bootstrap, rest) if consumer else f"session.timeout.ms={advised}"
+    )
     return SESSION.finding(
         Severity.WARNING,
         f"{len(late)} of {plural(len(restarts), 'static restart')} took longer than the session of "
-        f"{duration(session)}: {longest.instance_id} {duration(away_ms)}",
-        remedy="a session timeout above the longest restart, or quicker restarts: else the instance id saves nothing",
+        f"{duration(session)}: {longest} {duration(away_ms)}",
+        remedy="a session timeout above the longest restart, or quicker restarts: else the instance id saves nothing"
+        if longer
+        else "quicker restarts: a session above this one would delay the detection of each crash too much",
         numbers={
             "restart_count": len(restarts),
             "too_long_count": len(late),
             "longest_away_ms": away_ms,
             "session_timeout_ms": session,
         },
-        affected=sorted({restart.instance_id for restart in late if restart.instance_id is not None}),
-        commands=(command if consumer else f"session.timeout.ms={advised}",),
+        affected=sorted({instance for _, _, instance in late}),
+        commands=(setting if longer else kgroup_command("history", snapshot.group.name, "--since", "1h"),),
     )
 
 

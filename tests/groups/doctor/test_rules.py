@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from kgroup.groups.doctor.about_lag import asks_for_first_unread, no_reader, stalled_commits
 from kgroup.groups.doctor.about_rebalances import not_static
+from kgroup.groups.doctor.about_timeouts import session_restart
 from kgroup.groups.doctor.diagnose import diagnose_cluster, diagnose_group
 from kgroup.groups.doctor.finding import Answer, Finding, NotChecked
 from kgroup.groups.doctor.rules import BY_ID, CLUSTER_RULES, GROUP_RULES, ORDER, RULES
@@ -258,6 +259,24 @@ def test_static_members_are_simulated_as_they_are_advised(away_ms: int | None, o
     (found,) = not_static(storm)
     assert isinstance(found, Finding)
     assert not any("simulate" in command for command in found.commands), "it is refused during a rebalance"
+
+
+@pytest.mark.parametrize(
+    ("away_ms", "command"),
+    [
+        (62 * S, "session.timeout.ms=93000"),
+        (199 * S, "session.timeout.ms=299000"),
+        (200 * S, "kgroup history orders-enrich --since 1h"),
+        (600 * S, "kgroup history orders-enrich --since 1h"),
+    ],
+)
+def test_no_session_is_advised_that_the_doctor_itself_calls_long(away_ms: int, command: str) -> None:
+    given = replace(doctor_of_members.STATIC_GROUP, history=restarts(away_ms, away_ms, instance="pay-4"))
+    (found,) = session_restart(given)
+
+    assert isinstance(found, Finding)
+    assert found.commands == (command,)
+    assert ("session timeout above" in found.remedy) == command.startswith("session")
 
 
 def test_lag_is_asked_for_by_topic_alone() -> None:

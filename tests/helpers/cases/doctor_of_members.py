@@ -369,6 +369,28 @@ CASES = (
         replace(STATIC_GROUP, history=restarts(45 * S, instance="pay-4")),
         None,
     ),
+    Case("session-restart", "down for 11m", replace(STATIC_GROUP, history=restarts(660 * S, instance="pay-4")), None),
+    Case("session-restart", "down for 136s", replace(STATIC_GROUP, history=restarts(136 * S, instance="pay-4")), None),
+    Case(
+        "session-restart",
+        "136s twice: that is how long they take",
+        replace(STATIC_GROUP, history=restarts(135 * S, 136 * S, 20 * S, instance="pay-4")),
+        WARNING,
+        "2 of 3 static restarts took longer than the session of 45s: pay-4 2m16s",
+    ),
+    Case(
+        "session-restart",
+        "one of four",
+        replace(STATIC_GROUP, history=restarts(62 * S, 9 * S, 9 * S, 9 * S, instance="pay-4")),
+        WARNING,
+        "1 of 4 static restarts",
+    ),
+    Case(
+        "session-restart",
+        "one of five",
+        replace(STATIC_GROUP, history=restarts(62 * S, 9 * S, 9 * S, 9 * S, 9 * S, instance="pay-4")),
+        None,
+    ),
     Case(
         "session-restart",
         "replaced",
