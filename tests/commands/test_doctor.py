@@ -166,6 +166,25 @@ def test_a_member_that_comes_and_goes(
     assert found["rebalance-storm"]["numbers"]["rebalance_count"] >= 9
 
 
+def test_a_live_member_is_not_to_be_evicted(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, bystander: str
+) -> None:
+    """A session of five minutes delays a later stop, and no more."""
+    topic, group = world.topic(name("orders"), partitions=2), name("svc")
+    pods = [
+        members.classic(group, topic, group_instance_id=f"pod-{number}", session_timeout_ms=300_000)
+        for number in range(2)
+    ]
+    members.stable(*pods, partitions=2)
+
+    finding = rules_of(kgroup, group)[group]["static-session"]
+
+    assert (finding["severity"], finding["affected"]) == ("info", ["pod-0", "pod-1"])
+    assert [shlex.split(command)[:5] for command in finding["commands"]] == [
+        ["kgroup", "wait", group, "--for", "empty"]
+    ]
+
+
 @pytest.mark.usefixtures("ledger")
 def test_catch_ups_are_no_unrest(
     kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, bystander: str

@@ -228,14 +228,17 @@ def static_session(snapshot: GroupSnapshot) -> Answer:
     return STATIC.finding(
         Severity.WARNING if gone and long else Severity.INFO,
         evidence,
-        remedy="wait, or remove those that will not come back; until then reset and delete are refused",
+        remedy="wait, or remove those that will not come back; until then reset and delete are refused"
+        if gone
+        else "a shorter session; or after a stop, remove those that will not come back: until then reset and delete "
+        "are refused",
         numbers={
             "static_member_count": len(static),
             "left_member_count": len(gone),
             "session_timeout_ms": longest or 0,
         },
         affected=[names[member.member_id] for member in named],
-        commands=_evictions(snapshot, named),
+        commands=_evictions(snapshot, gone) or (kgroup_command("wait", group.name, "--for", "empty"),),
     )
 
 

@@ -103,6 +103,16 @@ def test_a_finding_has_numbers_a_remedy_and_its_rules_source(case: Case) -> None
     assert all(type(number) is int for number in finding.numbers.values())
 
 
+@for_each("case", CASES)
+def test_no_live_member_is_to_be_removed(case: Case) -> None:
+    """A static member that has left heartbeats no more; whether any other lives is not known to a rule."""
+    members = case.snapshot.group.members or () if isinstance(case.snapshot, GroupSnapshot) else ()
+    commands = [c.split() for each in look(case) if isinstance(each, Finding) for c in each.commands]
+    evicted = {words[words.index("--instance") + 1] for words in commands if "evict" in words}
+
+    assert evicted <= {member.instance_id for member in members if member.left_temporarily}
+
+
 @for_each("rule", ORDER)
 def test_every_rule_is_in_the_table_of_cases(rule: str) -> None:
     kinds = {
