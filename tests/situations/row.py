@@ -1,0 +1,201 @@
+"""What a situation is: who runs, what goes wrong and when, what is true then, and what may rightly be said. No Kafka.
+
+Places are written `t:0`: topic and partition by their names in the row, which a stage prefixes. Offsets are symbols,
+which a stage resolves while it runs: `P` the first poison record, `B` the start of the batch that holds it, `C` the
+committed offset when the situation began, `E` the end of the log then; each with an optional `+1` or `-1`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final, Protocol
+
+NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+ONE_TOPIC: Final[Mapping[str, int]] = MappingProxyType({"t": 2})
+
+
+class Moment(StrEnum):
+    """When a situation is looked at, from its beginning."""
+
+    HALF_A_MINUTE = "30s"
+    TWO_MINUTES = "2m"
+    TEN_MINUTES = "10m"
+
+    @property
+    def seconds(self) -> int:
+        return {"30s": 30, "2m": 120, "10m": 600}[self.value]
+
+
+class Need(StrEnum):
+    """What a row needs beside librdkafka and one broker."""
+
+    JAVA = "java"
+    CONNECT = "connect"
+    THREE_BROKERS = "three-brokers"
+    SPARK = "spark"
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Members of one group that behave alike; each is a process of its own."""
+
+    commit: str  # auto | store | each | batch | timer:S | none | flip | fixed:t:0=10@1s | txn
+    # At a poison record: seek | seek+commit | pause | block | sleep | close-exit | kill9 | abort | dlq | retry:N
+    bad: str = "sleep"
+    members: int = 1
+    topics: tuple[str, ...] = ("t",)
+    group: str = "g"  # programs of one name share the group
+    name: str = "app"  # one name for each program of a row; actions name it
+    restart_s: float | None = None  # after how long a dead member is started again; None: never
+    life: str = ""  # ends by itself: 8s (kill -9) | 8s:close | records:N:kill9 | before-sync; "": never
+    batch: int = 1  # records of a consume()
+    work_ms: int = 0  # for each record
+    subscribe: str = "topics"  # topics | assign | ^pattern
+    waits: bool = False  # is not started with the row; an action `start` does
+    settings: Mapping[str, str] = (
+        NOTHING  # of the client, over CLIENT_SETTINGS; `{n}` in a value is the member's number
+    )
+
+
+CLIENT_SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "auto.offset.reset": "earliest",
+        "session.timeout.ms": "10000",
+        "heartbeat.interval.ms": "3000",
+        "fetch.wait.max.ms": "500",
+    }
+)
+"""What every classic member runs with; all else is the client's default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """The records of each partition of the row's topics."""
+
+    per_s: float = 2.0
+    burst: tuple[int, int] | None = None  # (n records, every s seconds), instead of `per_s`
+    transaction: tuple[int, float] | None = None  # (n records each, share that is aborted)
+    only: tuple[str, ...] = ()  # the places that get records; (): all
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What is done `after_s` seconds after the situation began: `Action(0, "poison", "t:0")`.
+
+    `poison PLACE`, `quiet` (the feed stops), `kill`, `term`, `stop`, `cont` and `start` of a program (`app`), a member
+    of it (`app-0`) or all (nothing), `reset PLACE=OFFSET`, `partitions t=5`, `delete-records PLACE=OFFSET`.
+    """
+
+    after_s: float
+    do: str
+    what: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """Where the cause is."""
+
+    place: str
+    offset: str = ""  # of the record
+    committed: str = ""  # where the group's commit stands
+
+
+@dataclass(frozen=True, slots=True)
+class Says:
+    """Statuses of `lag` and rules of `doctor`, separated by spaces; a regular expression for sentences of the others.
+
+    As `right`, a match in any verb names the cause; as `allowed`, a status or rule is no alarm; as `wrong`, a match is.
+    """
+
+    lag: str = ""
+    rules: str = ""
+    describe: str = ""
+    peek: str = ""
+    history: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Spares:
+    """What a printed command may cost."""
+
+    skipped: tuple[str, ...] = ("P",)
+    repeated: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A situation, its truth, and what may be said of it."""
+
+    id: str
+    cause: str  # in words, for the page
+    programs: tuple[Program, ...]
+    healthy: bool = False
+    topics: Mapping[str, int] = field(default_factory=lambda: ONE_TOPIC)  # partitions of each
+    topic_settings: Mapping[str, str] = field(default_factory=lambda: NOTHING)
+    feed: Feed = Feed()
+    warm_s: int = 40  # healthy life before it begins
+    begin: tuple[Action, ...] = ()
+    at: tuple[At, ...] = ()
+    right: Says = Says()
+    allowed: Says = Says()  # true, and not the point
+    wrong: Says = Says()  # beyond what is wrong in any row
+    harms: tuple[str, ...] = ()  # shapes of commands that may never be printed: "reset --to-offset t:0=P+2"
+    helps: tuple[str, ...] = ()  # shapes, or `restart`
+    spares: Spares = Spares()
+    named_by: Moment = Moment.TWO_MINUTES
+    unseen: str = ""  # why the log cannot show the cause; "": it can
+    needs: frozenset[Need] = frozenset()
+    timeouts: str = ""  # which were shortened, for the page
+
+    def program(self, name: str) -> Program:
+        return next(program for program in self.programs if program.name == name)
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What a nursery is told of one member; JSON on its way (`dataclasses.asdict`).
+
+    The member writes its log by lines, each with the time in ms before it: `P topic:0 17` processed, `F topic:0 17`
+    failed, `C topic:0=18 topic:1=4` committed, `A topic:0 topic:1` owns from now on, `X reason` its end.
+    """
+
+    id: str  # app-0
+    group: str  # as the broker knows it
+    topics: tuple[str, ...]  # as the broker knows them
+    log: str  # file; a member that is started again appends to it
+    settings: Mapping[str, str]  # the client's, complete (bootstrap.servers, group.id, client.id and the row's)
+    commit: str
+    bad: str
+    life: str
+    batch: int
+    work_ms: int
+    subscribe: str
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """What the programs did until now, by their own logs. Places are as in the row."""
+
+    processed: Mapping[
+        str, tuple[tuple[int, int], ...]
+    ]  # place -> (ms, offset), in the order of happening; an offset twice: repeated
+    failed: Mapping[str, tuple[tuple[int, int], ...]]  # place -> (ms, offset) of each try that failed
+    committed: Mapping[str, tuple[tuple[int, int], ...]]  # place -> (ms, offset), as acknowledged
+    alive: Mapping[str, frozenset[str]]  # id of a living member -> the places that it owns
+    poison: Mapping[str, tuple[int, ...]]  # place -> offsets, as acknowledged
+
+
+class Stage(Protocol):
+    """One instance of a row that runs: its names, members and truth."""
+
+    row: Row
+    groups: Mapping[str, str]  # the row's name of a group -> the broker's
+    topics: Mapping[str, str]
+
+    def start(self) -> None: ...
+    def begin(self) -> None: ...
+    def truth(self) -> Truth: ...
+    def symbols(self) -> Mapping[str, int]: ...  # P, B, C, E of `row.at`'s first place, where known
+    def holds(self) -> str: ...  # "" where the situation is as the row says; else why not
+    def stop(self) -> None: ...
