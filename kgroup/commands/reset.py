@@ -23,7 +23,7 @@ from kgroup.commands.make_change import make_change
 from kgroup.groups.change_plan import ChangePlan, committed
 from kgroup.groups.change_result import Refusal, Result
 from kgroup.groups.foreign_owners import foreign_owner, refuse_foreign_owner
-from kgroup.groups.reset_plan import ResetRequest, filter_partitions
+from kgroup.groups.reset_plan import OTHER_TOPICS, ResetRequest, filter_partitions, refuse_other_topics
 from kgroup.groups.reset_targets import (
     ANY_TIME,
     ResetScenario,
@@ -250,7 +250,10 @@ def reset(
             if which.save_skipped is not None:
                 check_apart(plan.skipped_ranges, which.save_skipped)
                 prepare = partial(_save, run, cluster, which.save_skipped, kept)
-            refusals = [] if FOREIGN_OWNER in (how.accept or ()) else _without_offsets(plan, names_of(groups))
+            accepted = how.accept or ()
+            refusals = [] if FOREIGN_OWNER in accepted else _without_offsets(plan, names_of(groups))
+            if OTHER_TOPICS not in accepted:
+                refusals += refuse_other_topics(selected.groups, plan.rows, request.file_rows)
             context = ChangeContext("reset", _journaled(plan), layouts, prepare=prepare)
             return PlannedChange(plan, context, None, refusals)
 

@@ -31,6 +31,7 @@ from kgroup.groups.change_result import Refusal
 from kgroup.groups.selection import Groups, check_groups
 from kgroup.groups.undo_plan import (
     TypeUndo,
+    UndoneOffset,
     hidden_commit_errors,
     moved_since,
     newest_release,
@@ -134,7 +135,7 @@ def undo(
         verbose=verbose,
         start=_start(undo_plan.plan),
     )
-    types = type_restores(result)
+    types = type_restores(result, entry.id)
     shown = outcome(
         result,
         wording,
@@ -147,6 +148,7 @@ def undo(
             if entry.migrates
             else restored_offsets(result, undo_plan.traces, verbose=verbose)
         ),
+        item=partial(UndoneOffset.of, undoes_change_id=entry.id),
     )
     for group, partitions in entry.hidden.items():
         if partitions is None:
@@ -160,7 +162,7 @@ def undo(
 def _planned(cluster: ChangingCluster, how: Change, entry: JournalEntry, *, named: bool) -> PlannedChange[UndoPlan]:
     """The plan at this moment. ``named`` is whether the command line names the change."""
     undo_plan = plan_undo(cluster, entry)
-    refusals = moved_since(undo_plan.traces) if MOVED_SINCE not in (how.accept or ()) else []
+    refusals = moved_since(undo_plan.traces, entry.id) if MOVED_SINCE not in (how.accept or ()) else []
     if not named and entry.who != whoami():
         refusals.append(Refusal(None, _not_yours(entry)))
     context = ChangeContext(
@@ -265,6 +267,7 @@ def _as_of(run: Invocation, how: Change, group: str | None, when: AsOf, bounds: 
             run.reporter,
             run.command,
             nothing=f"nothing to do: the offsets of {group} are as they were at {then}",
+            item=partial(UndoneOffset.of, undoes_change_id=None),
         )
 
 

@@ -11,15 +11,24 @@ import msgspec
 from msgspec.structs import replace
 
 from kgroup.groups.change_plan import ChangeRow, stalled, unusual_commits, unusual_shift
+from kgroup.groups.change_result import Refusal
 from kgroup.groups.offset_files import FileRow
 from kgroup.groups.reset_targets import RequestedOffset, ResetScenario, ResetTarget, ShiftBy, TopicChoice, ToRequested
 from kgroup.groups.selection import Groups, names_of, names_only
 from kgroup.model.commit import Commit
 from kgroup.model.groups import Group, LogRange, Positions, RowError
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.support.errors import ExitCode, KgroupError, NotFound, UsageError
+from kgroup.support.errors import ExitCode, KgroupError, NotFound, Refused, UsageError, refusal_code
 from kgroup.support.hint import Hint
-from kgroup.support.units import human_count
+from kgroup.support.units import human_count, some_of
+
+OTHER_TOPICS = refusal_code(
+    "other-topics",
+    "reset",
+    "A file that names no groups has offsets of topics that the group has never committed to and does not read.",
+    "Check that it is the file of this group. If it is meant: --accept other-topics.",
+)
+_NAMED = 5
 
 PartitionsByTopic = Mapping[str, frozenset[int] | KgroupError]
 """The partitions of each topic, or the error of reading them."""
@@ -188,6 +197,29 @@ def scenarios_of_file(
             error = NotFound(f"no group {name} on {cluster}", hint="To create it, name it and add --create.")
             errors.append(RowError.of(error, group=name))
     return scenarios, errors
+
+
+def refuse_other_topics(groups: Sequence[Group], rows: Sequence[ChangeRow], file: Sequence[FileRow]) -> list[Refusal]:
+    """A refusal for each group that gets offsets of topics not its own, from a file that names no groups.
+
+    A file of another group is named easily, and its offsets would make this one a reader of topics that it never read.
+    A group without commits has no topics of its own yet.
+    """
+    if not file or any(row.group is not None for row in file):
+        return []
+    refusals = []
+    for group in groups:
+        own = {p.topic for p in group.partitions} | {t for m in group.members or () for t in m.subscription or ()}
+        others = sorted({row.topic for row in rows if row.group == group.name} - own)
+        if others and any(p.commit is not None for p in group.partitions):
+            error = Refused(
+                f"the file has offsets of {some_of(others, _NAMED)}, which {group.name} has never committed to",
+                details=(f"its own topics: {some_of(sorted(own), _NAMED)}",),
+                hint="If that is meant: --accept other-topics.",
+                code=OTHER_TOPICS,
+            )
+            refusals.append(Refusal(group.name, error))
+    return refusals
 
 
 def unusual_reset(

@@ -9,7 +9,7 @@ import msgspec
 
 from kgroup.groups.catchup.model import PlanHead
 from kgroup.groups.change_plan import ChangeRow
-from kgroup.groups.change_result import UNKNOWN, Refusal, Result
+from kgroup.groups.change_result import UNKNOWN, OffsetChange, Refusal, Result
 from kgroup.groups.state_from_log import LoggedState, PastCommit
 from kgroup.model.commit import Commit
 from kgroup.model.groups import LogRange, RowError
@@ -19,7 +19,7 @@ from kgroup.support.errors import MOVED_SINCE, ExitCode, KgroupError, Refused, r
 from kgroup.support.hint import Hint
 from kgroup.support.instants import short_time
 from kgroup.support.json_types import Count
-from kgroup.support.units import some_of
+from kgroup.support.units import plural, some_of
 
 HIDDEN_COMMITS = refusal_code(
     "hidden-commits",
@@ -78,6 +78,15 @@ class UndoRow(JournalRow, frozen=True):
         return self.unread is None and not self.is_back and self.now != self.after
 
 
+_UndoesChangeId = Annotated[str | None, "The change that is undone; null if the offsets of a past time are restored."]
+
+
+class UndoneOffset(OffsetChange, frozen=True):
+    """A row of an undo, with the change that it undoes."""
+
+    undoes_change_id: _UndoesChangeId
+
+
 class TypeUndo(msgspec.Struct, frozen=True):
     """A group whose type from before a migration is restored; its offsets do not change.
 
@@ -93,9 +102,10 @@ class TypeUndo(msgspec.Struct, frozen=True):
     change_id: Annotated[str | None, "The change in the journal; null in a plan."]
     error_code: Annotated[str | None, "The stable code of what prevents the change."]
     error_message: Annotated[str | None, "What prevents the change, for people."]
+    undoes_change_id: _UndoesChangeId
 
 
-def type_restores(result: Result) -> tuple[TypeUndo, ...]:
+def type_restores(result: Result, undoes: str) -> tuple[TypeUndo, ...]:
     """The groups whose type or configs a plan changes, each with its result."""
     refused = {refusal.group: refusal.row for refusal in result.refusals}
     rows = result.plan.by_group()
@@ -116,6 +126,7 @@ def type_restores(result: Result) -> tuple[TypeUndo, ...]:
                     change_id=result.id if name in result.whole else None,
                     error_code=error.code if error else None,
                     error_message=error.message if error else None,
+                    undoes_change_id=undoes,
                 )
             )
     return tuple(restores)
@@ -181,25 +192,33 @@ def outside_note(before: Commit | None, log: LogRange | None) -> str | None:
     return f"{where} now: auto.offset.reset decides"
 
 
-def moved_since(traces: Sequence[UndoRow]) -> list[Refusal]:
-    """A refusal for each group with offsets that were moved since the change."""
+def moved_since(traces: Sequence[UndoRow], change_id: str) -> list[Refusal]:
+    """A refusal for each group with offsets that were moved since the change; it has the price, and the other way."""
     by_group: dict[str, list[UndoRow]] = {}
     for trace in traces:
         if trace.moved:
             by_group.setdefault(trace.group, []).append(trace)
-    return [Refusal(group, _refusal(group, moved)) for group, moved in by_group.items()]
+    return [Refusal(group, _refusal(group, moved, change_id)) for group, moved in by_group.items()]
 
 
-def _refusal(group: str, moved: Sequence[UndoRow]) -> Refused:
+def _refusal(group: str, moved: Sequence[UndoRow], change_id: str) -> Refused:
     lines = [
         f"{t.tp}  was {_offset(t.before)}, changed to {_offset(t.after)}, now {_offset(t.now)}" for t in moved[:_NAMED]
     ]
     if len(moved) > _NAMED:
         lines.append(f"{len(moved) - _NAMED} more partitions")
+    again = sum(max(0, t.now.offset - t.before.offset) for t in moved if t.before and t.now)
+    anyway = "--accept moved-since restores the offsets from before the change anyway"
+    anyway += f": up to {plural(again, 'offset')} read again." if again else "."
+    skipped = any(t.before and t.after and t.now and t.before.offset < t.after.offset <= t.now.offset for t in moved)
+    deliver = Hint(
+        "To deliver what that change skipped, without moving the group: {}",
+        ("catchup", "start", group, "--skipped-by", change_id),
+    )
     return Refused(
         f"the offsets of {group} have moved since that change",
-        details=tuple(lines),
-        hint="--accept moved-since restores the offsets from before the change anyway.",
+        details=(*lines, *((anyway,) if skipped else ())),
+        hint=deliver if skipped else anyway,
         code=MOVED_SINCE,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 _OF_ALL = ("active-committer", "foreign-owner")
 
 ACCEPTED: dict[str, tuple[str, ...]] = {
-    "reset": _OF_ALL,
+    "reset": (*_OF_ALL, "other-topics"),
     "undo": (*_OF_ALL, "hidden-commits", "moved-since"),
     "migrate": _OF_ALL,
     "evict": ("foreign-owner",),

@@ -653,6 +653,21 @@ def test_a_file_of_one_group_is_the_named_groups(
     assert nothing.stdout.rstrip().endswith("Nothing was changed.")
 
 
+def test_a_file_of_another_groups_topics_is_refused(
+    kgroup: CommandLine, world: KafkaWorld, untouched: Shop, name: Name, tmp_path: Path
+) -> None:
+    topic, before = world.topic(name("stock")), world.committed(untouched.group)
+    file = tmp_path / "stock.csv"
+    file.write_text(f"{topic},0,0\n")
+    words = ("reset", untouched.group, "--from-file", str(file))
+
+    for more in ((), ("--execute",)):
+        refused = kgroup(*words, *more, exit_code=6)
+        assert "[other-topics]" in refused.stdout + refused.stderr
+    assert world.committed(untouched.group) == before
+    assert targets(kgroup(*words, "--accept", "other-topics", "-o", "json")) == {(untouched.group, topic, 0): 0}
+
+
 def test_a_bad_line_is_named_and_nothing_is_applied(
     kgroup: CommandLine, world: KafkaWorld, untouched: Shop, tmp_path: Path
 ) -> None:

@@ -191,6 +191,27 @@ def test_moved_since(kgroup: CommandLine, world: KafkaWorld, shop: Shop) -> None
     assert world.exact(shop.group) == before
 
 
+def test_what_was_skipped_is_delivered_without_moving_a_group_that_went_on(
+    kgroup: CommandLine, world: KafkaWorld, shop: Shop
+) -> None:
+    """The undo would read again what was processed since; the catch-up reads what nobody has read."""
+    done = kgroup("reset", shop.group, "--topic", f"{shop.orders}:0", "--to-offset", "8", "--execute")
+    world.commit(shop.group, {(shop.orders, 0): 11})
+
+    refused = kgroup("undo", "-o", "json", exit_code=6)
+    (error,) = refused.json["errors"]
+    command = f"catchup start {shop.group} --skipped-by {change_id(done)}"
+    assert command in error["hint"]
+    assert any("up to 6 offsets read again" in line for line in error["details"])
+    assert [(row["undoes_change_id"], row["change_id"], row["repeated_count"]) for row in refused.data] == [
+        (change_id(done), None, 6)
+    ]
+
+    (plan,) = kgroup(*command.split(), "-o", "json").data
+    assert [(each["start"], each["end"]) for each in plan["ranges"]] == [(5, 8)]
+    assert world.exact(shop.group)[shop.orders, 0][0] == 11
+
+
 @pytest.mark.parametrize("given", [(9, "other metadata", 0), (9, "", 7)])
 def test_moved_to_the_same_offset(
     kgroup: CommandLine, world: KafkaWorld, shop: Shop, given: tuple[int, str, int | None]

@@ -62,7 +62,7 @@ def test_what_cannot_be_read_now(confirmed: bool, now: Commit | None) -> None:
     """It is an error of its own row; neither back, nor moved, nor is it to be written over."""
     found = replace(trace(now, confirmed=confirmed), unread=RowError("pending-transaction", "a transaction is open"))
     assert (found.is_back, found.doubtful, found.moved) == (False, False, False)
-    assert list(moved_since([found])) == []
+    assert list(moved_since([found], "ch-7k2f")) == []
     (row,) = undo_rows([found], LOGS, {"orders": None})
     assert row.error is not None
     assert row.error.code == "pending-transaction"
@@ -102,11 +102,28 @@ def test_an_offset_that_is_gone_from_the_log_is_noted() -> None:
 
 
 def test_moved_since_names_before_after_and_now() -> None:
-    (refusal,) = moved_since([trace(AFTER), trace(ELSEWHERE, partition=1)])
+    (refusal,) = moved_since([trace(AFTER), trace(ELSEWHERE, partition=1)], "ch-7k2f")
     assert (refusal.group, refusal.error.code) == ("svc", "moved-since")
     (line,) = (line for line in refusal.error.details if "orders:1" in line)
     assert [word in line for word in ("5", "12", "9")] == [True] * 3
     assert not any("orders:0" in line for line in refusal.error.details)
+
+
+@pytest.mark.parametrize(
+    ("traces", "end", "again"),
+    [
+        ([trace(Commit(20, 4, ""))], "catchup start svc --skipped-by ch-7k2f", "15 offsets"),  # went on after a skip
+        ([trace(Commit(20, 4, "")), trace(ELSEWHERE, partition=1)], "--skipped-by ch-7k2f", "19 offsets"),
+        ([trace(ELSEWHERE)], "--accept moved-since", "4 offsets"),  # back to where records are unread: none is skipped
+        ([trace(Commit(14, 4, ""), before=AFTER, after=BEFORE)], "--accept moved-since", "2 offsets"),
+        ([trace(None)], "--accept moved-since", "anyway."),
+    ],
+)
+def test_moved_since_has_the_price_and_the_other_way(traces: list[UndoRow], end: str, again: str) -> None:
+    (refusal,) = moved_since(traces, "ch-7k2f")
+    assert end in str(refusal.error.hint)
+    (price,) = (line for line in (*refusal.error.details, str(refusal.error.hint)) if "--accept" in line)
+    assert again in price
 
 
 @pytest.mark.parametrize(

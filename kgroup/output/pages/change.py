@@ -102,8 +102,11 @@ def outcome(
     *,
     nothing: str | None,
     table: Callable[[], Sequence[Block]] | None = None,
+    item: Callable[[ChangeRow, str | None], OffsetChange] = OffsetChange.of,
 ) -> Outcome:
     """The outcome of a change; ``nothing`` is noted if there is nothing to do, ``table`` replaces the usual table.
+
+    ``item`` makes the JSON of a row with the id of the change.
 
     ``command`` makes a command line from words, with the connection options as the user typed them.
     """
@@ -116,7 +119,7 @@ def outcome(
         restore=lambda backup: command(*_restore_words(result, backup)),
     )
     return Outcome(
-        data=tuple(partial(OffsetChange.of, row, result.id) for row in result.plan.rows),
+        data=tuple(partial(item, row, result.id) for row in result.plan.rows),
         screen=lambda: screen(result, wording, table() if table else None),
         records=lambda: records(result),
         cluster=cluster,
@@ -155,21 +158,26 @@ def partition_table(result: Result, *, verbose: bool) -> list[Block]:
     shown = rows if verbose else _most_relevant(rows)
     if not shown:
         return []
-    group_count = len({row.group for row in rows})
-    several = group_count > 1
+    several = len({row.group for row in rows}) > 1
     skip = 0 if several else 1
     sparse = frozenset({"NOTE", "READ-BACK", "SKIPPED", "REPEATED"})
     cells = [_cells(row)[skip:] for row in shown]
     blocks: list[Block] = [Table(_COLUMNS[skip:], cells, sparse=sparse)]
     if len(shown) < len(rows):
         blocks.append(Text((f"{len(rows) - len(shown)} more: --verbose",)))
+    return [*blocks, *total_line(result)]
+
+
+def total_line(result: Result) -> Iterator[Block]:
+    """The number of partitions and groups, and what they skip and repeat; none for a single partition."""
+    rows = result.plan.rows
     if len(rows) > 1:
-        groups = f" of {plural(group_count, 'group')}" if several else ""
+        group_count = len({row.group for row in rows})
+        groups = f" of {plural(group_count, 'group')}" if group_count > 1 else ""
         moved = any(row.old and row.new for row in rows)
         skipped, repeated = result.plan.moves
         moves = f": {_offsets(skipped)} skipped, {human_count(repeated)} repeated" if moved else ""
-        blocks.append(LabelledLine("TOTAL", f"{plural(len(rows), 'partition')}{groups}{moves}"))
-    return blocks
+        yield LabelledLine("TOTAL", f"{plural(len(rows), 'partition')}{groups}{moves}")
 
 
 def records(result: Result) -> Records:

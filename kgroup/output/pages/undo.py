@@ -10,16 +10,17 @@ from kgroup.groups.change_plan import ChangeRow
 from kgroup.groups.change_result import Result
 from kgroup.groups.undo_plan import TypeUndo, UndoRow
 from kgroup.model.blocks import Block, Cell, Column, Styled, Table, Text
-from kgroup.output.pages.change import ROWS_ON_A_PAGE, partition_table
+from kgroup.output.pages.change import ROWS_ON_A_PAGE, partition_table, total_line
 from kgroup.output.pages.text import settings_text
 from kgroup.support.units import plural
 
 _OTHERS = 10
+_SPARSE = frozenset({"NOTE", "READ-BACK", "CHANGED-TO", "SKIPPED", "REPEATED"})
 TYPES_HEADER = ("group", "type", "target", "commit_count", "converted", "change_id", "error_code", "error_message")
 
 
 def restored_offsets(result: Result, traces: Sequence[UndoRow], *, verbose: bool) -> list[Block]:
-    """The old and new offset of each partition that is restored; CHANGED-TO is shown where it was moved since."""
+    """The old and new offset of each restored partition, and what it skips or repeats; CHANGED-TO if it moved since."""
     by_partition = {trace.key: trace for trace in traces}
     rows = list(result.plan.rows)
     shown = rows if verbose else sorted(rows, key=lambda row: row.error is None)[:ROWS_ON_A_PAGE]
@@ -32,13 +33,15 @@ def restored_offsets(result: Result, traces: Sequence[UndoRow], *, verbose: bool
         Column("OLD-OFFSET", right=True),
         Column("NEW-OFFSET", right=True),
         Column("CHANGED-TO", right=True),
+        Column("SKIPPED", right=True),
+        Column("REPEATED", right=True),
         Column("READ-BACK"),
         Column("NOTE", fold=True),
     )
     cells = [_cells(row, by_partition[row.group, *row.tp])[0 if several else 1 :] for row in shown]
-    table = Table(columns[0 if several else 1 :], cells, sparse=frozenset({"NOTE", "READ-BACK", "CHANGED-TO"}))
+    table = Table(columns[0 if several else 1 :], cells, sparse=_SPARSE)
     more = len(rows) - len(shown)
-    return [table, Text((f"{more} more: --verbose",))] if more else [table]
+    return [table, *((Text((f"{more} more: --verbose",)),) if more else ()), *total_line(result)]
 
 
 def _cells(row: ChangeRow, trace: UndoRow) -> tuple[Cell, ...]:
@@ -46,7 +49,8 @@ def _cells(row: ChangeRow, trace: UndoRow) -> tuple[Cell, ...]:
     note: Cell = Styled(f"{row.error.code}: {row.error.message}", "bad") if row.error else row.note
     changed_to = trace.after if trace.after != trace.now else None
     offsets = (None if commit is None else commit.offset for commit in (trace.now, trace.before, changed_to))
-    return (row.group, row.name, *offsets, read_back, note)
+    skipped, repeated = (None, None) if row.error else (row.skipped, row.repeated)
+    return (row.group, row.name, *offsets, skipped, repeated, read_back, note)
 
 
 def types_table(types: Sequence[TypeUndo], *, verbose: bool) -> list[Block]:

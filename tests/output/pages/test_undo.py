@@ -41,13 +41,13 @@ def result(rows: Sequence[ChangeRow]) -> Result:
 def test_an_offset_is_changed_to_something_only_where_it_was_moved_since() -> None:
     rows, traces = undo(0)
     assert drawn(restored_offsets(result(rows), traces, verbose=False)) == [
-        ["PARTITION", "OLD-OFFSET", "NEW-OFFSET"],
-        ["orders:0", "12", "5"],
+        ["PARTITION", "OLD-OFFSET", "NEW-OFFSET", "SKIPPED", "REPEATED"],
+        ["orders:0", "12", "5", "0", "7"],
     ]
     rows, traces = undo(0, now=Commit(14, None, ""))
     assert drawn(restored_offsets(result(rows), traces, verbose=False)) == [
-        ["PARTITION", "OLD-OFFSET", "NEW-OFFSET", "CHANGED-TO"],
-        ["orders:0", "14", "5", "12"],
+        ["PARTITION", "OLD-OFFSET", "NEW-OFFSET", "CHANGED-TO", "SKIPPED", "REPEATED"],
+        ["orders:0", "14", "5", "12", "0", "9"],
     ]
 
 
@@ -72,7 +72,7 @@ def test_groups_are_named_where_there_are_several() -> None:
 def restore(done: bool | None = None, error: RowError | None = None) -> TypeUndo:
     code, message = (error.code, error.message) if error else (None, None)
     configs = {"consumer.session.timeout.ms": None}
-    return TypeUndo("svc", "consumer", "classic", 2, configs, done, "ch-2222", code, message)
+    return TypeUndo("svc", "consumer", "classic", 2, configs, done, "ch-2222", code, message, "ch-1111")
 
 
 @pytest.mark.parametrize(
