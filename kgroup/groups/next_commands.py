@@ -17,6 +17,11 @@ def group_history(group: str) -> Hint:
     return Hint("{}", ("history", group))
 
 
+def commit_history(group: str) -> Hint:
+    """``kgroup history --commits``: who may have moved its offsets, and when."""
+    return Hint("{}", ("history", group, "--commits"))
+
+
 def peek_group(group: str) -> Hint:
     """``kgroup peek``: the records at the committed offsets of the group's stuck partitions."""
     return Hint("{}", ("peek", group))

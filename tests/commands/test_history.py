@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from tests.helpers.command_line import CommandLine
 from tests.helpers.kafka_world import KafkaWorld
@@ -242,6 +243,53 @@ def test_deleted_and_made_anew_a_reset_and_who_is_not_there(
     assert (causes(anew)[-1], anew["steps"][-1]["moved_count"]) == (("join", ("b",)), 0)
     deleted = document(kgroup, group, "--commits")["commits"]["jumps"][-1]
     assert (deleted["move"], deleted["author"], len(deleted["partitions"])) == ("deleted", "unknown", 2)
+
+
+def test_two_writers_of_a_partition_are_not_its_owner(
+    kgroup: CommandLine, world: KafkaWorld, bootstrap: str, name: Name
+) -> None:
+    """A member commits where it stood before another got the partition: the coordinator lets it."""
+    topic, group = world.topic(name("orders"), partitions=2), name("svc")
+    settings = {"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False}
+    owner, stale = (Consumer(settings | {"client.id": client}) for client in ("owner", "stale"))
+    try:
+        for one in (owner, stale):
+            one.subscribe([topic])
+
+        def each_has_one() -> bool:
+            for one in (owner, stale):
+                one.poll(0.05)
+            return [len(one.assignment()) for one in (owner, stale)] == [1, 1]
+
+        wait_for(each_has_one, "a partition each")
+        (place,) = owner.assignment()
+        world.produce(topic, 1200, place.partition)
+        for offset in range(1000, 1060, 10):
+            owner.commit(offsets=[TopicPartition(topic, place.partition, offset)], asynchronous=False)
+            stale.commit(offsets=[TopicPartition(topic, place.partition, 10)], asynchronous=False)
+
+        found = document(kgroup, group, "--commits")
+        page = kgroup("history", group, "--commits").stdout
+        (lag,) = kgroup("lag", group, "-o", "json").data
+    finally:
+        for one in (owner, stale):
+            one.close()
+    (jump,) = found["commits"]["jumps"]
+    assert (jump["move"], jump["author"], jump["author_name"]) == ("alternating", "a-member", "owner")
+    told = jump["alternation"]
+    assert (told["writers"], told["fall_count"], told["last_low_offset"], told["last_high_offset"]) == (
+        "two",
+        6,
+        10,
+        1050,
+    )
+    assert jump["command"] is None
+    assert f"{topic}:{place.partition}: two writers since " in " ".join(page.split())
+    assert "undo" not in page
+    assert (lag["lag_status"], lag["verdict"]["commands"]) == (
+        "rewind",
+        [f"kgroup history {group} --commits"],
+    )
 
 
 def test_followed(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 
 from kgroup.groups.history.offset_jumps import (
+    Alternation,
     CommitAuthor,
     CommitMove,
     CommitReport,
@@ -94,6 +95,7 @@ class OffsetJumpDocument(msgspec.Struct, frozen=True):
         Ms | None, "Time since the nearest rebalance, negative until it; null if more than a minute."
     ]
     partitions: Annotated[tuple[JumpedPartition, ...], "The partitions."]
+    alternation: Annotated[Alternation | None, "How its partition goes back and forth; null for another move."]
     command: Annotated[str | None, "The command that undoes it."]
 
 
@@ -205,5 +207,6 @@ def _jump(group: str, jump: OffsetJump, closed: Container[str]) -> OffsetJumpDoc
         emptied_at=rfc3339(jump.empty_since_ms),
         rebalance_distance_ms=jump.rebalance_distance_ms,
         partitions=jump.partitions,
+        alternation=jump.alternation,
         command=undo_jump(group, jump, closed),
     )

@@ -15,16 +15,19 @@ from itertools import pairwise
 from typing import Annotated
 
 import msgspec
+from msgspec.structs import replace
 
 from kgroup.groups.commit_tags import CatchupCommitTag, is_plan_id
 from kgroup.groups.next_commands import undo_move
+from kgroup.groups.repeated_falls import Writers, repeated_falls
 from kgroup.groups.timeline.steps import HistoryStep, StepKind
 from kgroup.groups.timeline.track import OwnedCommit
 from kgroup.model.group_log import CommitWritten, TransactionEnd
+from kgroup.model.groups import LoggedCommit
 from kgroup.model.migration_facts import holds_group
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.hint import Hint
-from kgroup.support.json_types import Count, ExplainedEnum, Offset
+from kgroup.support.json_types import Count, EpochMs, ExplainedEnum, Offset
 
 _ONE_REQUEST_MS = 1_000
 _AGAIN_AND_AGAIN = 3
@@ -38,6 +41,7 @@ class CommitMove(ExplainedEnum):
     """How a commit differs from progress."""
 
     BACK = "back", "below the commit before"
+    ALTERNATING = "alternating", "below the commit before and back there, again and again; the newest of these falls"
     FORWARD = "forward", "far above the commit before"
     RESET = "reset", "by kgroup, or while the group was Empty"
     DELETED = "deleted", "deleted or expired"
@@ -61,6 +65,16 @@ class JumpedPartition(msgspec.Struct, frozen=True):
     new_offset: Annotated[Offset | None, "The offset after; null if it was deleted."]
 
 
+class Alternation(msgspec.Struct, frozen=True):
+    writers: Annotated[Writers, "Who commits back and forth."]
+    fall_count: Annotated[Count, "How often the offset fell back."]
+    first_fall_at_ms: Annotated[EpochMs, "When it first did."]
+    first_low_offset: Annotated[Offset, "Where it first fell to."]
+    last_low_offset: Annotated[Offset, "Where it last fell to."]
+    first_high_offset: Annotated[Offset, "Where it first fell from."]
+    last_high_offset: Annotated[Offset, "Where it last fell from."]
+
+
 class OffsetJump(msgspec.Struct, frozen=True):
     """Commits by one author, within a second, that were not ordinary progress."""
 
@@ -81,15 +95,18 @@ class OffsetJump(msgspec.Struct, frozen=True):
     partitions: tuple[JumpedPartition, ...]
     is_first_record: bool = False
     """Whether there was no group before it."""
+    alternation: Alternation | None = None
+    """None unless its move is ALTERNATING, of one partition."""
 
 
 def undo_jump(group: str, jump: OffsetJump, closed: Container[str] = frozenset()) -> Hint | None:
     """The command that undoes a jump: ``undo --as-of``, or ``catchup cancel`` for the release of a catch-up.
 
     ``closed`` are catch-ups that are known to be finished, so that they cannot be cancelled. None for a move that a
-    catch-up made back, for a time outside the calendar, and where there was no group before.
+    catch-up made back, for offsets that alternate, for a time outside the calendar, and where there was no group
+    before.
     """
-    if jump.is_first_record:
+    if jump.is_first_record or jump.move is CommitMove.ALTERNATING:
         return None
     if jump.who in closed and jump.moved is not None and jump.moved > 0:
         return undo_move(group, jump.at_ms)
@@ -116,6 +133,7 @@ class _UnusualCommit(msgspec.Struct, frozen=True):
     by: CommitAuthor
     who: str | None
     old: int | None
+    alternation: Alternation | None = None
 
 
 def commits_of(
@@ -141,7 +159,7 @@ def commits_of(
         by_partition.setdefault(TopicPartition(one.commit.topic, one.commit.partition), []).append(one)
     jumps: list[_UnusualCommit] = []
     for _, of_partition in sorted(by_partition.items()):
-        unusual = _unusual_commits(of_partition, context)
+        unusual = _alternations(list(_unusual_commits(of_partition, context)), of_partition, context, until_ms)
         jumps += [jump for jump in unusual if since_ms <= jump.commit.at_ms <= until_ms]
     inside = [one.commit.ending for one in commits if since_ms <= one.commit.at_ms <= until_ms]
     return CommitReport(
@@ -209,6 +227,10 @@ class _Context:
             return CommitAuthor.KGROUP, change
         return (CommitAuthor.NO_MEMBER if self._is_empty(commit.log_offset) else CommitAuthor.UNKNOWN), None
 
+    def is_by_tool(self, commit: CommitWritten, by: CommitAuthor) -> bool:
+        """Whether kgroup committed it, or once another client that is no member."""
+        return by is CommitAuthor.KGROUP or (by is CommitAuthor.NO_MEMBER and not self.is_repeated(commit))
+
     def deletion_author(self, commit: CommitWritten) -> tuple[CommitAuthor, str | None]:
         """The author of an offset's deletion. No member can delete one."""
         change = self._change(commit)
@@ -235,7 +257,7 @@ def _unusual_commits(commits: Sequence[OwnedCommit], context: _Context) -> Itera
         if commit.offset is None:
             if before is not None and before.offset is not None:
                 yield _UnusualCommit(commit, CommitMove.DELETED, *context.deletion_author(commit), old)
-        elif by is CommitAuthor.KGROUP or (by is CommitAuthor.NO_MEMBER and not context.is_repeated(commit)):
+        elif context.is_by_tool(commit, by):
             if commit.offset != old:  # the same offset again is no jump: a migration commits it before it converts
                 yield _UnusualCommit(commit, CommitMove.RESET, by, who, old)
         elif before is not None and old is not None:
@@ -244,6 +266,35 @@ def _unusual_commits(commits: Sequence[OwnedCommit], context: _Context) -> Itera
             elif limit is not None and _is_leap(commit.offset - old, commit.at_ms - before.at_ms, limit):
                 yield _UnusualCommit(commit, CommitMove.FORWARD, by, who, old)
         before = commit
+
+
+def _alternations(
+    unusual: Sequence[_UnusualCommit], commits: Sequence[OwnedCommit], context: _Context, until_ms: int
+) -> Iterator[_UnusualCommit]:
+    """The unusual commits of a partition; of falls that repeat, the newest one until ``until_ms`` stands for all."""
+    if not any(one.move is CommitMove.BACK for one in unusual):
+        yield from unusual
+        return
+    logged = []
+    for one in commits:
+        commit, (by, _) = one.commit, context.author(one)
+        if commit.at_ms <= until_ms:
+            by_tool = commit.offset is None or context.is_by_tool(commit, by)
+            offset = commit.offset or 0
+            logged.append(LoggedCommit(*commit.tp, offset, None, commit.at_ms, commit.log_offset, by_tool=by_tool))
+    newest: dict[int, Alternation] = {}
+    others: set[int] = set()
+    for falls in repeated_falls(logged):
+        *earlier, last = (logged[index].log_offset for index in falls.indices)
+        others.update(earlier)
+        began_ms = logged[falls.indices[0]].timestamp_ms
+        lows, highs = falls.lows, falls.highs
+        newest[last] = Alternation(falls.writers, len(lows), began_ms, lows[0], lows[-1], highs[0], highs[-1])
+    for jump in unusual:
+        if (alternation := newest.get(jump.commit.log_offset)) is not None:
+            yield replace(jump, move=CommitMove.ALTERNATING, alternation=alternation)
+        elif jump.commit.log_offset not in others:
+            yield jump
 
 
 def _fastest(commits: Sequence[OwnedCommit]) -> tuple[float, float] | None:
@@ -274,9 +325,10 @@ def _join_requests(
     ``first_offset`` is the log offset of the group's first record, None if it is unknown.
     """
     gathered: list[dict[TopicPartition, _UnusualCommit]] = []
-    newest: dict[tuple[CommitMove, CommitAuthor, str | None, int], dict[TopicPartition, _UnusualCommit]] = {}
+    newest: dict[tuple[object, ...], dict[TopicPartition, _UnusualCommit]] = {}
     for one in sorted(unusual, key=lambda one: one.commit.log_offset):
-        key = one.move, one.by, one.who, context.index_of(one.commit.log_offset)
+        alone = one.commit.tp if one.move is CommitMove.ALTERNATING else None
+        key = one.move, one.by, one.who, context.index_of(one.commit.log_offset), alone
         batch = newest.get(key)
         if batch is None or one.commit.tp in batch or not _is_soon(next(iter(batch.values())), one):
             batch = newest[key] = {}
@@ -307,4 +359,5 @@ def _jump(batch: Sequence[_UnusualCommit], context: _Context, first_offset: int 
         context.ms_from_rebalance(at_ms, log_offset),
         tuple(JumpedPartition(*one.commit.tp, one.old, one.commit.offset) for one in batch),
         is_first_record=log_offset == first_offset,
+        alternation=first.alternation,
     )

@@ -27,6 +27,7 @@ import msgspec
 
 from kgroup.groups import thresholds
 from kgroup.groups.lag.evidence import LogEnds
+from kgroup.groups.repeated_falls import repeated_falls
 from kgroup.model.groups import LoggedCommit
 from kgroup.support.durations import format_duration
 from kgroup.support.units import plural
@@ -99,8 +100,9 @@ class StatusResult(msgspec.Struct, frozen=True, gc=False):
     ``status`` is None if the evidence is not sufficient; ``why`` is the reason. ``at_least`` is whether the status may
     be older: ``since_ms`` is then the start of the scanned range. ``repeats`` is the number of commits of a STALL: of
     one offset, or from ``lowest`` to ``highest`` if it goes back and forth. ``back`` is the number of offsets that a
-    REWIND moved backwards, at ``back_at_ms``; a partition without a reader has them too. ``caught_up`` is whether an OK
-    partition is at the log end, or was at one of its last commits, so that all unread records are newer.
+    REWIND moved backwards, at ``back_at_ms``, except one of ``repeated_falls``; a partition without a reader has them
+    too. ``caught_up`` is whether an OK partition is at the log end, or was at one of its last commits, so that all
+    unread records are newer.
     """
 
     status: LagStatus | None
@@ -185,8 +187,8 @@ def no_reader(reading: CommitReading, emptied_ms: int | None, rules: StatusRules
 def _rewound(reading: CommitReading, went_back: int | None, rules: StatusRules) -> StatusResult | None:
     """REWIND for ``rewind_ms`` after a commit of a lower offset, unless the group has caught up since.
 
-    Nor is it one once the offset is back where it was: nothing of the move is left to undo. ``went_back`` is the
-    ``last_rewind``.
+    Nor is it one once the offset is back where it was: nothing of the move is left to undo. One of ``repeated_falls``
+    is not worth an undo: it has no ``back``. ``went_back`` is the ``last_rewind``.
     """
     if went_back is None or _reached(reading.commits[went_back:], reading.ends, rules):
         return None
@@ -196,6 +198,8 @@ def _rewound(reading: CommitReading, went_back: int | None, rules: StatusRules) 
     if reading.now_ms - after.timestamp_ms > rules.rewind_ms:
         return None
     at_ms = after.timestamp_ms
+    if any(went_back in falls.indices for falls in repeated_falls(reading.commits)):
+        return StatusResult(LagStatus.REWIND, at_ms)
     return StatusResult(LagStatus.REWIND, at_ms, back=before.offset - after.offset, back_at_ms=at_ms)
 
 

@@ -9,6 +9,7 @@ from kgroup.groups.lag.status import LagStatus
 from kgroup.groups.next_commands import (
     add_member,
     catch_up,
+    commit_history,
     delete_offsets,
     group_history,
     peek_group,
@@ -17,7 +18,7 @@ from kgroup.groups.next_commands import (
 )
 from kgroup.groups.stuck_record import StuckRecord
 from kgroup.groups.timeline.steps import CrashLoop
-from kgroup.groups.verdict.facts import unsubscribed_in
+from kgroup.groups.verdict.facts import fell_repeatedly, unsubscribed_in
 from kgroup.groups.verdict.large_gap import LargeGap
 from kgroup.model.groups import Group
 from kgroup.support.hint import Hint
@@ -51,6 +52,8 @@ def verdict_commands(
         yield from skip_record(group.name, record)
     if topics := unsubscribed_in(report):
         yield delete_offsets(group.name, topics)
+    if fell_repeatedly(report) is not None:
+        yield commit_history(group.name)
     if (at_ms := _rewound_at_ms(report)) is not None and (command := undo_move(group.name, at_ms)) is not None:
         yield command
     if gap is not None:

@@ -32,6 +32,12 @@ def stuck_of(report: GroupLag) -> list[PartitionLag]:
     return sorted(stuck, key=lambda p: (p.status_result.since_ms or 0, -(p.lag or 0)))
 
 
+def fell_repeatedly(report: GroupLag) -> PartitionLag | None:
+    """The partition with the largest lag whose offset falls back and returns again and again; None without one."""
+    rows = [p for p in report.partitions if p.status is LagStatus.REWIND and p.status_result.back is None]
+    return max(rows, key=lambda p: p.lag or 0, default=None)
+
+
 def unsubscribed_in(report: GroupLag) -> list[str]:
     """The topics with unread records that no member subscribes to, the largest lag first."""
     left = [topic for topic in report.topics if topic.topic is not None and topic.status is LagStatus.UNSUBSCRIBED]

@@ -20,6 +20,7 @@ from kgroup.groups.verdict.commands import is_one_record, verdict_commands
 from kgroup.groups.verdict.facts import (
     RetentionVerdict,
     crash_loops_in,
+    fell_repeatedly,
     held_back,
     is_draining,
     retention_verdict,
@@ -123,7 +124,8 @@ def next_fact(
     """The most urgent fact about a group without a crash loop, which any of these would hide; None if there is none.
 
     The order: members and rebalances, records that retention deletes, blocking transactions, stuck partitions,
-    topics that no member subscribes to, what the lagging partitions have in common, and idle members.
+    topics that no member subscribes to, offsets that fall again and again, what the lagging partitions have in common,
+    and idle members.
     """
     if plain := members_sentence(group):
         return plain if gap is None or not group.is_empty else f"no member reads; the group {gap.words}, its last rate"
@@ -137,6 +139,8 @@ def next_fact(
         return _of_stuck(group, report, evidence, shape, stuck)
     if topics := unsubscribed_in(report):
         return f"no member subscribes to {some_of(topics)}: delete the offsets if none should"
+    if (row := fell_repeatedly(report)) is not None:
+        return f"the offset of {row.where} falls back and returns again and again: two writers, or one that tries again"
     if shape.behind:
         sentence = _of_shape(group, report, shape, siblings, gap)
         if sentence:

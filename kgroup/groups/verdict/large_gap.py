@@ -58,7 +58,7 @@ def _slow(row: PartitionLag, evidence: LagEvidence) -> tuple[float, float | None
     """The rate at which a slow partition is read, and the seconds until nothing is unread, None: not at this rate."""
     known = evidence.partitions.get(row.partition.tp)
     unattended = row.status is LagStatus.NO_READER
-    if not row.lag or known is None or row.status_result.back:
+    if not row.lag or known is None or row.status_result.back or row.status is LagStatus.REWIND:
         return None
     if row.status is not None and row.status.is_stuck and not unattended:
         return None

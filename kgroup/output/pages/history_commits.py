@@ -15,7 +15,8 @@ from kgroup.groups.history.offset_jumps import (
     undo_jump,
 )
 from kgroup.groups.history.summary import GroupHistory
-from kgroup.model.blocks import BlankLine, Block, Cell, Column, Styled, Table, Text
+from kgroup.groups.repeated_falls import Writers
+from kgroup.model.blocks import BlankLine, Block, Cell, Column, Prose, Styled, Table, Text
 from kgroup.support.durations import format_duration
 from kgroup.support.instants import rfc3339, short_time, utc_datetime
 from kgroup.support.units import human_count, plural
@@ -63,6 +64,10 @@ def commits_blocks(history: GroupHistory, commits: CommitReport, verbose: bool) 
             omitted.append("all partitions")
         if omitted:
             yield Text((f"{'; '.join(omitted)}: --verbose",))
+        alternating = [alternation_text(jump, now_ms) for jumps in shown for jump in jumps if jump.alternation]
+        if alternating:
+            yield BlankLine()
+            yield Prose(tuple(f"{text}." for text in alternating))
         yield from _commands(history, shown if verbose else shown[-_COMMANDS:])
     else:
         yield Text(("No offset jumped, and none was reset or deleted.",))
@@ -135,6 +140,8 @@ def _jump_cells(jumps: Sequence[OffsetJump], now_ms: int, most: int | None) -> I
 
 def jump_line(jump: OffsetJump, now_ms: int) -> str:
     """A jump as a line of ``--follow``: ``no member: +30.1M reset of 4 partitions, Empty since 03:06:40Z``."""
+    if jump.alternation is not None:
+        return f"{author_text(jump)}: {alternation_text(jump, now_ms)}"
     partitions = plural(len(jump.partitions), "partition")
     return f"{author_text(jump)}: {move_text(jump)} of {partitions}, {context_text(jump, now_ms)}"
 
@@ -177,10 +184,39 @@ def move_text(jump: OffsetJump) -> str:
     """``+30.1M reset``, ``-412 back``."""
     if jump.move is CommitMove.DELETED:
         return "deleted" if jump.by is CommitAuthor.KGROUP else "deleted or expired"
+    if jump.move is CommitMove.ALTERNATING:
+        return "back and forth"
     if jump.moved is None:
         return f"{jump.move.value} from unknown offsets"
     sign = "-" if jump.moved < 0 else "+"
     return f"{sign}{human_count(abs(jump.moved))} {jump.move.value}"
+
+
+def alternation_text(jump: OffsetJump, now_ms: int) -> str:
+    """``orders:0: two writers since 15:02:10Z, one at 10, one at 5000 to 5400, 12 falls``."""
+    found = jump.alternation
+    if found is None:
+        return ""
+    low, high = (
+        f"{first}" if first == last else f"{first} to {last}"
+        for first, last in (
+            (found.first_low_offset, found.last_low_offset),
+            (found.first_high_offset, found.last_high_offset),
+        )
+    )
+    where, since = (
+        f"{jump.partitions[0].topic}:{jump.partitions[0].partition}",
+        short_time(found.first_fall_at_ms, now_ms),
+    )
+    falls = plural(found.fall_count, "fall")
+    match found.writers:
+        case Writers.TWO:
+            return f"{where}: two writers since {since}, one at {low}, one at {high}, {falls}"
+        case Writers.ONE:
+            return f"{where}: one client tries again since {since}, from {low} to {high}, {falls}"
+        case Writers.UNKNOWN:
+            what = "two writers, or one that tries again"
+            return f"{where}: {what}, since {since}, at {low} and {high}, {falls}"
 
 
 def context_text(jump: OffsetJump, now_ms: int) -> str:

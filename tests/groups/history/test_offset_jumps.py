@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from kgroup.groups.history.offset_jumps import (
+    Alternation,
     CommitAuthor,
     CommitMove,
     CommitReport,
@@ -17,6 +18,7 @@ from kgroup.groups.history.offset_jumps import (
     undo_jump,
 )
 from kgroup.groups.history.own_changes import OwnChanges
+from kgroup.groups.repeated_falls import Writers
 from kgroup.model.commit import Commit
 from kgroup.model.group_log import GenerationMember, TransactionEnd
 from kgroup.model.journal import JournalEntry, JournalRow
@@ -77,6 +79,37 @@ def test_the_owner_is_the_author_for_certain_only_as_the_one_member(
     log.commit(0, 10, producer_id=producer_id, ending=ending)
 
     assert [(jump.by, jump.who, jump.moved) for jump in commits_of(log).jumps] == [(by, who, -4_990)]
+
+
+def test_offsets_that_go_back_and_forth_are_one_row_of_a_partition() -> None:
+    log = Log().generation(5, A, B)
+    for seconds in range(0, 100, 10):
+        log.at(seconds).commit(0, 10).commit(1, 10)
+        log.at(seconds + 5).commit(0, 5_000 + seconds).commit(1, 5_000 + seconds)
+
+    first, second = commits_of(log).jumps
+
+    assert (first.move, first.by, first.who, first.moved) == (CommitMove.ALTERNATING, CommitAuthor.A_MEMBER, "a", -5070)
+    assert first.alternation == Alternation(Writers.TWO, 9, T0 + 10_000, 10, 10, 5_000, 5_080)
+    assert (first.partitions[0].partition, second.partitions[0].partition) == (0, 1)
+    assert undo_jump("g", first) is None
+    # Of a span, the newest one of it stands for all.
+    of_span, _ = commits_of(log, since=30, until=50).jumps
+    assert of_span.alternation == Alternation(Writers.TWO, 5, T0 + 10_000, 10, 10, 5_000, 5_040)
+    assert commits_of(log, since=96).jumps == ()
+
+
+def test_resets_of_one_who_tries_again_are_separate() -> None:
+    """A reset ends it, and two falls are two jumps that can be undone."""
+    log = Log().generation(5, A).at(1)
+    for offset in (1000, 1001, 1000, 1001, 1000, 1001):
+        log.commit(0, offset)
+    log.generation(6).at(9).commit(0, 1001, metadata="kgroup cu-7f3a 1 release").at(10).generation(7, A)
+    log.commit(0, 1000).commit(0, 1001)
+
+    moves = [(jump.move, undo_jump("g", jump) is None) for jump in commits_of(log).jumps]
+
+    assert moves == [(CommitMove.BACK, False)] * 3
 
 
 def test_an_administrative_reset_is_one_row() -> None:

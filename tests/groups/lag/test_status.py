@@ -239,6 +239,9 @@ def test_a_stall_counts_its_attempts_and_a_rewind_says_how_far() -> None:
     assert judged([at(8000, 900), at(3000, 100)], 1000).back == 800
     flips = judged(rhythm(900, *FLIPS), 9000, unread_ago=HOUR)
     assert (flips.repeats, flips.lowest, flips.highest, flips.back, flips.back_at_ms) == (39, 1000, 1001, None, None)
+    for low in (10, 5000):  # a stranger beside the owner: an undo would give one of them its way for a moment
+        strange = judged(rhythm(*(o for n in range(20) for o in (5030 + 10 * n, low))), 9000, unread_ago=HOUR)
+        assert (strange.status, strange.back, strange.since_ms) == (REWIND, None, NOW)
     batch = judged(rhythm(*range(900, 990), *BATCH * 6), 9000, unread_ago=HOUR)
     assert (batch.lowest, batch.highest, batch.back) == (990, 1000, None)
 

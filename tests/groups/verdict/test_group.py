@@ -118,6 +118,9 @@ BACK_AND_FORTH = (
 """A batch whose last record fails: its first and last offset, each second."""
 FLIPS_PART = Part(7, 13_200, 11, age=20 * MINUTE, owner=E1, commits=BACK_AND_FORTH)
 FLIPS = judged([*FINE, FLIPS_PART])
+STRANGER = tuple(at(n * 5 * SECOND, 10_000_000 if n % 2 == 0 else 10_005_000 - n, 7) for n in reversed(range(20)))
+"""The owner moves on, and a member that has lost the partition commits where it stood."""
+TWO_WRITERS = judged([*FINE, Part(7, 6_000, 11, age=MINUTE, owner=E1, commits=STRANGER)])
 LEFT_MEMBERS = (E0, E1, E2)
 LEFT = Part(0, 5000, 10, last_ago=18 * MINUTE, age=18 * MINUTE, topic="oldtopic")
 CRASHES_AT_7 = (
@@ -283,6 +286,14 @@ CRASHES_AT_7 = (
                 "commits at delivery (librdkafka with auto commit): a restart passes it",
                 "->": "enrich-1 (10.0.3.4) owns orders:7: 9999990 to 10000000 are committed again and again, "
                 "and nothing past them",
+            },
+        ),
+        # ... and a second writer is not undone, as it commits again.
+        (
+            TWO_WRITERS,
+            {
+                "->": "the offset of orders:7 falls back and returns again and again: two writers, or one that "
+                "tries again",
             },
         ),
         # ... in a crash loop, members that start there pass the record before.
@@ -700,6 +711,7 @@ SKIP = "kgroup reset orders-enrich --to-offset payments:3=8812338 --save-skipped
         (judged([PILL_PART]), [PEEK, SKIP]),
         (POISON, [PEEK]),
         (FLIPS, [PEEK]),
+        (TWO_WRITERS, [f"{HISTORY} --commits"]),
         (judged([replace(FLIPS_PART, commits=BACK_AND_FORTH[:-1], committed=9_999_990)]), [PEEK]),
         (judged([replace(PILL_PART, commits=ONE_BY_ONE)]), [PEEK]),
         (judged([replace(PILL_PART, timed=False)]), [PEEK]),

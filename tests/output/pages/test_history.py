@@ -11,7 +11,7 @@ import pytest
 from kgroup.groups.history.summary import GroupHistory
 from kgroup.model.group_log import GenerationMember
 from kgroup.output.pages.history import headline, log_lines, next_line, outcome, records, step_line, total_line
-from kgroup.output.pages.history_commits import undo_lines
+from kgroup.output.pages.history_commits import jump_line, undo_lines
 from kgroup.support.cluster_ref import ClusterRef
 from tests.groups.history.test_crash_loops import begun, beside
 from tests.groups.history.test_signatures import rolling, start
@@ -300,6 +300,36 @@ def test_of_several_members_the_owners_are_named_as_such() -> None:
         ("any member (owner then: b)", "orders:1"),
     ]
     assert table.count("kgroup undo") == 1
+
+
+@pytest.mark.parametrize(
+    ("offsets", "text"),
+    [
+        (
+            (10, 5_000, 10, 5_010, 10, 5_020, 10),
+            "orders:0: two writers since 03:00:20Z, one at 10, one at 5000 to 5020, 3 falls.",
+        ),
+        ((1000, 1001) * 4, "orders:0: one client tries again since 03:00:20Z, from 1000 to 1001, 3 falls."),
+        (
+            (10, 5_000) * 4,
+            "orders:0: two writers, or one that tries again, since 03:00:20Z, at 10 and 5000, 3 falls.",
+        ),
+    ],
+)
+def test_offsets_that_go_back_and_forth(offsets: tuple[int, ...], text: str) -> None:
+    log = Log().generation(5, member("a/1", 0), member("b/1", 1))
+    for second, offset in enumerate(offsets):
+        log.at(10 * second).commit(0, offset)
+    history = log.history(commits=True, until=600)
+
+    lines = drawn(history)
+
+    assert text in " ".join(lines)
+    assert "back and forth" in "\n".join(lines)
+    assert not any("undo" in line for line in lines)
+    assert undo_commands(history) == [None]
+    (jump,) = history.jumps
+    assert jump_line(jump, history.span.now_ms) == f"any member (owner then: a): {text[:-1]}"
 
 
 def test_a_finished_catch_up_cannot_be_cancelled() -> None:
