@@ -8,15 +8,16 @@ from typing import Annotated
 
 from msgspec.structs import replace
 
+from kgroup.catchup.service.pending import PendingCatchups, begin_reading_ledger
 from kgroup.cli.panels import what_option
 from kgroup.cluster.broker_errors import PENDING_TRANSACTION
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.groups.doctor.diagnose import check_fail_on, diagnose_cluster, diagnose_group
 from kgroup.groups.doctor.finding import Diagnosis, Severity
-from kgroup.groups.selection import Selection, check_selection
+from kgroup.groups.selection import Selection, check_selection, named_groups
 from kgroup.model.groups import RowError, is_of_consumers
 from kgroup.model.outcome import Outcome
-from kgroup.model.reporter import Reporter
+from kgroup.model.output_format import Format
 from kgroup.output.pages.doctor import explanation_outcome, outcome, rules_outcome
 from kgroup.queries.doctor import GroupsReader, ScanDepth, cluster_snapshot, group_snapshots
 from kgroup.queries.doctor_explanations import explain, explanations
@@ -122,7 +123,7 @@ def doctor(
         if not narrowed:
             diagnoses.append(diagnose_cluster(cluster_snapshot(cluster)))
         if not options.cluster:
-            of_groups = _diagnose_groups(run.reporter, cluster, which, depth)
+            of_groups = _diagnose_groups(run, cluster, which, depth)
             diagnoses += of_groups.diagnoses
             errors = of_groups.errors
         ref = cluster.ref
@@ -154,8 +155,10 @@ class _Found:
     errors: tuple[RowError, ...] = ()
 
 
-def _diagnose_groups(reporter: Reporter, cluster: Cluster, which: Selection, depth: ScanDepth) -> _Found:
+def _diagnose_groups(run: Invocation, cluster: Cluster, which: Selection, depth: ScanDepth) -> _Found:
     """Read the chosen groups in parts, and keep only the diagnoses."""
+    reporter, ledger = run.reporter, None
+    begun = begin_reading_ledger(run.settings, cluster, named_groups(which))
     diagnosed, notes, others = _Found(), dict[str, None](), list[str]()
     count, parts = in_parts(reporter, cluster, which, _WANT)
     reader = GroupsReader(cluster, depth, count)
@@ -166,7 +169,15 @@ def _diagnose_groups(reporter: Reporter, cluster: Cluster, which: Selection, dep
         others += [group.protocol_type or "" for group in snapshot.groups if not is_of_consumers(group.protocol_type)]
         consumers = tuple(group for group in snapshot.groups if is_of_consumers(group.protocol_type))
         part = replace(snapshot, groups=consumers)
-        diagnosed.diagnoses += [diagnose_group(one) for one in group_snapshots(reader, part, size)]
+        snapshots = group_snapshots(reader, part, size)
+        ledger = begun(reporter) if ledger is None else ledger
+        pending = PendingCatchups.read(Format.JSON, ledger, consumers, on_page=False)
+        documents = pending.documents_for(group.name for group in consumers)
+        unread = {} if pending.unknown is None else {"pending": pending.unknown}
+        for one in snapshots:
+            of_one = documents[one.group.name]
+            known = replace(one, pending=None if of_one is None else tuple(of_one), unread={**one.unread, **unread})
+            diagnosed.diagnoses.append(diagnose_group(known))
     for note in notes:
         reporter.note(note)
     if others:

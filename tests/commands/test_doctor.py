@@ -185,6 +185,25 @@ def test_a_live_member_is_not_to_be_evicted(
     ]
 
 
+def test_a_catch_up_that_nobody_continues(
+    kgroup: CommandLine, world: KafkaWorld, crashed: Crash, name: Name, bystander: str
+) -> None:
+    """The released group shows no lag, and its gap is still unread; once it is delivered, all is well."""
+    plan = released(kgroup, crashed)
+
+    finding = rules_of(kgroup, crashed.group, bystander)[crashed.group]["pending-catchup"]
+
+    assert (finding["severity"], finding["affected"]) == ("warning", [plan])
+    assert finding["numbers"] == {"plan_count": 1, "pending_offset_count": 80}
+    assert [shlex.split(command)[1:4] for command in finding["commands"]] == [
+        ["catchup", "show", plan],
+        ["catchup", "resume", plan],
+    ]
+    assert kgroup("doctor", crashed.group, "--fail-on", "warning", exit_code=8).stderr.count("pending-catchup")
+    kgroup("catchup", "cancel", plan, "--abandon", "--execute")
+    assert "pending-catchup" not in rules_of(kgroup, crashed.group)[crashed.group]
+
+
 @pytest.mark.usefixtures("ledger")
 def test_catch_ups_are_no_unrest(
     kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, bystander: str

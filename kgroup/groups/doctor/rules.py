@@ -11,6 +11,7 @@ from typing import Annotated
 import msgspec
 
 from kgroup.groups.doctor import (
+    about_catchups,
     about_cluster,
     about_expiry,
     about_lag,
@@ -40,6 +41,7 @@ GROUP_RULES: tuple[tuple[Rule, OfGroup], ...] = (
     (about_offsets.NEVER_READ, about_offsets.never_read),
     (about_members.MIXED, about_members.mixed_subscriptions),
     (about_offsets.GONE, about_offsets.topic_gone),
+    (about_catchups.PENDING, about_catchups.pending_catchup),
     (about_lag.LARGE_GAP, about_lag.large_gap),
     (about_lag.HOT_PARTITION, about_lag.hot_partition),
     (about_lag.SKEWED_LAG, about_lag.skewed_lag),

@@ -23,6 +23,7 @@ from kgroup.groups.verdict.shape import Shape, shape_of
 from kgroup.model.groups import Group, LoggedCommit
 from kgroup.model.migration_facts import BrokerFacts
 from kgroup.model.migration_facts import OpenTransaction as OpenTransaction
+from kgroup.model.pending_catchup import PendingCatchup
 from kgroup.model.topic_partition import PartitionReplicas, TopicPartition
 
 NO_COMMITS = "the commits in __consumer_offsets were not read"
@@ -92,7 +93,7 @@ class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
     ``emptied_at_ms`` is when it became Empty for the broker, ``state_since_ms`` since when it is in its state, which is
     earlier if kgroup has held it since. ``transactions`` are the open ones in its partitions,
     ``transaction_max_ms`` is ``transaction.max.timeout.ms``. ``readiness`` is for a migration to the consumer
-    protocol. ``bootstrap`` is the bootstrap server, for commands.
+    protocol. ``pending`` are its catch-ups that are not finished. ``bootstrap`` is the bootstrap server, for commands.
     """
 
     group: Group
@@ -114,6 +115,7 @@ class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
     transactions: tuple[OpenTransaction, ...] | None = None
     transaction_max_ms: int | None = None
     readiness: Readiness | None = None
+    pending: tuple[PendingCatchup, ...] | None = ()
     bootstrap: str | None = None
     unread: Mapping[str, str] = msgspec.field(default_factory=dict)
 

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 from msgspec.structs import replace
 
+from kgroup.groups.doctor.about_catchups import pending_catchup
 from kgroup.groups.doctor.about_lag import asks_for_first_unread, no_reader, stalled_commits
 from kgroup.groups.doctor.about_rebalances import not_static
 from kgroup.groups.doctor.about_timeouts import session_restart
@@ -269,6 +270,23 @@ def test_static_members_are_simulated_as_they_are_advised(away_ms: int | None, o
     (found,) = not_static(storm)
     assert isinstance(found, Finding)
     assert not any("simulate" in command for command in found.commands), "it is refused during a rebalance"
+
+
+@pytest.mark.parametrize(
+    ("phase", "commands"),
+    [
+        ("stopped", ["catchup show cu-7f3a", "catchup resume cu-7f3a"]),
+        ("releasing", ["catchup show cu-7f3a", "catchup resume cu-7f3a"]),
+        ("pending", ["catchup show cu-7f3a", "catchup resume cu-7f3a --to-topic TOPIC"]),
+        ("damaged", ["catchup show cu-7f3a"]),
+        ("not-in-ledger", ["catchup start orders-enrich"]),
+    ],
+)
+def test_how_a_catch_up_is_continued(phase: str, commands: list[str]) -> None:
+    (found,) = pending_catchup(doctor_of_offsets.owing(doctor_of_offsets.pending(phase)))
+
+    assert isinstance(found, Finding)
+    assert list(found.commands) == [f"kgroup {command}" for command in commands]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,9 @@ from kgroup.groups.doctor.snapshot import (
 from kgroup.groups.lag.evidence import BlockingTransaction
 from kgroup.model.groups import Partition
 from kgroup.model.migration_facts import BrokerFacts
+from kgroup.model.pending_catchup import PendingCatchup
 from kgroup.model.topic_partition import TopicPartition
+from kgroup.support.instants import rfc3339
 from tests.helpers.cases.doctor import (
     CRITICAL,
     EARLY,
@@ -149,6 +151,15 @@ OTHER_ID = {"orders": TopicDetails(6, "id-2")}
 NO_IDS = replace(HEALTHY, topics={"orders": TopicDetails(6)})
 IDLE = {KEYS[0]: commits(*[1000] * 101), KEYS[1]: commits(900, 1000)}
 
+
+def pending(phase: str, count: int | None = 213_000, deadline_ms: int | None = None) -> PendingCatchup:
+    return PendingCatchup("cu-7f3a", "released", phase, count, rfc3339(deadline_ms), deadline_ms, ())
+
+
+def owing(*catchups: PendingCatchup) -> GroupSnapshot:
+    return replace(HEALTHY, pending=catchups)
+
+
 CASES = (
     # skewed-lag
     Case(
@@ -249,6 +260,44 @@ CASES = (
         replace(unread(20 * M), commits=None),
         UNKNOWN,
         "commits in __consumer_offsets",
+    ),
+    # pending-catchup
+    Case("pending-catchup", "none", owing(), None),
+    Case("pending-catchup", "a run delivers it", owing(pending("replaying")), None),
+    Case("pending-catchup", "the group itself reads it", owing(pending("planned")), None),
+    Case("pending-catchup", "all delivered", owing(pending("stopped", count=0)), None),
+    Case(
+        "pending-catchup",
+        "stopped",
+        owing(pending("stopped")),
+        WARNING,
+        "213k offsets of cu-7f3a (stopped) are not delivered, and no run delivers them",
+    ),
+    Case("pending-catchup", "no destination yet", owing(pending("pending")), WARNING, "cu-7f3a (pending)"),
+    Case("pending-catchup", "damaged", owing(pending("damaged")), WARNING, "cu-7f3a (damaged)"),
+    Case(
+        "pending-catchup",
+        "only the commits show it",
+        owing(pending("not-in-ledger", count=None)),
+        WARNING,
+        "an unknown number of offsets of cu-7f3a (not-in-ledger)",
+    ),
+    Case(
+        "pending-catchup", "deleted in an hour", owing(pending("stopped", deadline_ms=NOW + H)), WARNING, "the first at"
+    ),
+    Case(
+        "pending-catchup",
+        "deleted within an hour, and another",
+        owing(pending("pending"), pending("stopped", deadline_ms=NOW + H - 1)),
+        CRITICAL,
+        "; so are those of 1 more plan",
+    ),
+    Case(
+        "pending-catchup",
+        "the ledger was not read",
+        replace(HEALTHY, pending=None, unread={"pending": "_kgroup_ledger could not be read"}),
+        UNKNOWN,
+        "_kgroup_ledger could not be read",
     ),
     # large-gap
     Case(
