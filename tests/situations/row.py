@@ -11,9 +11,6 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, Protocol
 
-NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
-ONE_TOPIC: Final[Mapping[str, int]] = MappingProxyType({"t": 2})
-
 
 class Moment(StrEnum):
     """When a situation is looked at, from its beginning."""
@@ -53,9 +50,8 @@ class Program:
     work_ms: int = 0  # for each record
     subscribe: str = "topics"  # topics | assign | ^pattern
     waits: bool = False  # is not started with the row; an action `start` does
-    settings: Mapping[str, str] = (
-        NOTHING  # of the client, over CLIENT_SETTINGS; `{n}` in a value is the member's number
-    )
+    # Of the client, over CLIENT_SETTINGS; `{n}` in a value is the member's number.
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 CLIENT_SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
@@ -131,8 +127,8 @@ class Row:
     cause: str  # in words, for the page
     programs: tuple[Program, ...]
     healthy: bool = False
-    topics: Mapping[str, int] = field(default_factory=lambda: ONE_TOPIC)  # partitions of each
-    topic_settings: Mapping[str, str] = field(default_factory=lambda: NOTHING)
+    topics: Mapping[str, int] = field(default_factory=lambda: {"t": 2})  # partitions of each
+    topic_settings: Mapping[str, str] = field(default_factory=dict)
     feed: Feed = Feed()
     warm_s: int = 40  # healthy life before it begins
     begin: tuple[Action, ...] = ()
@@ -160,7 +156,7 @@ class Spec:
     failed, `C topic:0=18 topic:1=4` committed, `A topic:0 topic:1` owns from now on, `X reason` its end.
     """
 
-    id: str  # app-0
+    id: str  # poison-flip.app-0, unique in a run; client.id is app-0
     group: str  # as the broker knows it
     topics: tuple[str, ...]  # as the broker knows them
     log: str  # file; a member that is started again appends to it
