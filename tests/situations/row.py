@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Final
 
 
 class Moment(StrEnum):
@@ -180,18 +180,3 @@ class Truth:
     committed: Mapping[str, tuple[tuple[int, int], ...]]  # place -> (ms, offset), as acknowledged
     alive: Mapping[str, frozenset[str]]  # id of a living member -> the places that it owns
     poison: Mapping[str, tuple[int, ...]]  # place -> offsets, as acknowledged
-
-
-class Stage(Protocol):
-    """One instance of a row that runs: its names, members and truth."""
-
-    row: Row
-    groups: Mapping[str, str]  # the row's name of a group -> the broker's
-    topics: Mapping[str, str]
-
-    def start(self) -> None: ...
-    def begin(self) -> None: ...
-    def truth(self) -> Truth: ...
-    def symbols(self) -> Mapping[str, int]: ...  # P, B, C, E of `row.at`'s first place, where known
-    def holds(self) -> str: ...  # "" where the situation is as the row says; else why not
-    def stop(self) -> None: ...

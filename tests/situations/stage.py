@@ -1,0 +1,197 @@
+"""A row that runs: its names, its members and who starts them again, its actions, and what is true of it."""
+
+import os
+import signal
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from tests.helpers.kafka_world import KafkaWorld
+from tests.situations.row import CLIENT_SETTINGS, Action, Feed, Program, Row, Spec
+
+SIGNALS: Final = {"kill": signal.SIGKILL, "term": signal.SIGTERM, "stop": signal.SIGSTOP, "cont": signal.SIGCONT}
+
+
+class Nursery(Protocol):
+    """Starts members, each a process."""
+
+    def start(self, spec: Spec) -> int:
+        """Its process id."""
+
+
+class Feeder(Protocol):
+    """Writes records to places of the broker."""
+
+    def feed(self, topic: str, partition: int, feed: Feed) -> None: ...
+    def quiet(self, topic: str) -> None: ...
+    def poison(self, topic: str, partition: int) -> None: ...
+    def poisoned(self, topic: str, partition: int) -> tuple[int, ...]: ...
+
+
+@dataclass(slots=True)
+class Member:
+    """One member of a program: its process, if it runs, and when it is started again, if it is dead."""
+
+    program: Program
+    number: int
+    pid: int | None = None
+    again_at_s: float | None = None
+    wanted: bool = True
+
+    @property
+    def name(self) -> str:
+        return f"{self.program.name}-{self.number}"
+
+
+class Stage:
+    """One instance of a row, on a broker."""
+
+    def __init__(self, row: Row, prefix: str, world: KafkaWorld, nursery: Nursery, feeder: Feeder, logs: Path) -> None:
+        self.row = row
+        self.begun_s: float | None = None
+        self.groups = {program.group: f"{prefix}.{program.group}" for program in row.programs}
+        self.topics = {topic: f"{prefix}.{topic}" for topic in row.topics}
+        self._prefix, self._world, self._nursery, self._feeder, self._logs = prefix, world, nursery, feeder, logs
+        self._members = [Member(program, n) for program in row.programs for n in range(program.members)]
+        self._open: list[Action] = sorted(row.begin, key=lambda action: action.after_s)
+        self._at_begin: dict[str, int] = {}
+
+    def start(self) -> None:
+        """Records flow and members live, as before anything went wrong."""
+        self._logs.mkdir(parents=True, exist_ok=True)
+        for topic, partitions in self.row.topics.items():
+            for partition in range(partitions):
+                if not self.row.feed.only or f"{topic}:{partition}" in self.row.feed.only:
+                    self._feeder.feed(self.topics[topic], partition, self.row.feed)
+        for member in self._members:
+            member.wanted = not member.program.waits
+            if member.wanted:
+                self._start(member)
+
+    def begin(self, now_s: float) -> None:
+        """From now on it goes wrong."""
+        self.begun_s = now_s
+        for at in self.row.at[:1]:
+            place = self._place(at.place)
+            committed = self._world.committed(self._group_of(at.place)).get(place)
+            self._at_begin = {"E": self._world.end(*place)} | ({"C": committed[0]} if committed else {})
+
+    def tick(self, now_s: float, ended: Mapping[str, int]) -> None:
+        """What is due: actions, and the new lives of the dead."""
+        for member in self._members:
+            if member.pid is not None and self._id(member) in ended:
+                member.pid = None
+                delay = member.program.restart_s
+                member.again_at_s = now_s + delay if member.wanted and delay is not None else None
+            if member.pid is None and member.again_at_s is not None and member.again_at_s <= now_s:
+                self._start(member)
+        while self.begun_s is not None and self._open and self.begun_s + self._open[0].after_s <= now_s:
+            self._do(self._open.pop(0))
+
+    def stop(self) -> None:
+        """All members end at once, for good."""
+        for member in self._members:
+            member.wanted = False
+            self._signal(member, signal.SIGKILL)
+
+    def _start(self, member: Member) -> None:
+        program = member.program
+        group = self.groups[program.group]
+        settings = {
+            **CLIENT_SETTINGS,
+            "bootstrap.servers": self._world.bootstrap,
+            "group.id": group,
+            "client.id": member.name,
+            **{name: value.replace("{n}", str(member.number)) for name, value in program.settings.items()},
+        }
+        spec = Spec(
+            id=self._id(member),
+            group=group,
+            topics=tuple(self.topics[topic] for topic in program.topics),
+            log=str(self._logs / f"{member.name}.log"),
+            settings=settings,
+            commit=program.commit,
+            bad=program.bad,
+            life=program.life,
+            batch=program.batch,
+            work_ms=program.work_ms,
+            subscribe=program.subscribe,
+        )
+        member.again_at_s = None
+        member.pid = self._nursery.start(spec)
+
+    def _do(self, action: Action) -> None:
+        """Carry out one action."""
+        match action.do:
+            case "poison":
+                self._feeder.poison(*self._place(action.what))
+            case "quiet":
+                for topic in self.topics.values():
+                    self._feeder.quiet(topic)
+            case "partitions":
+                topic, _, total = action.what.partition("=")
+                self._world.add_partitions(self.topics[topic], int(total))
+            case "reset" | "delete-records":
+                place, _, offset = action.what.partition("=")
+                self._admin(action.do, place, self.offset(offset))
+            case "start":
+                for member in self._named(action.what):
+                    member.wanted = True
+                    if member.pid is None:
+                        self._start(member)
+            case _:
+                for member in self._named(action.what):
+                    # Who is told to end is not started again, unless the program is to: a pod that is replaced.
+                    self._signal(member, SIGNALS[action.do])
+
+    def _admin(self, do: str, place: str, offset: int) -> None:
+        topic, partition = self._place(place)
+        if do == "reset":
+            self._world.commit(self._group_of(place), {(topic, partition): offset})
+        else:
+            self._world.delete_records(topic, partition, offset)
+
+    def symbols(self) -> Mapping[str, int]:
+        """The offsets that the row calls P, B, C and E, of its first place."""
+        if not self.row.at:
+            return {}
+        poison = self._feeder.poisoned(*self._place(self.row.at[0].place))
+        return self._at_begin | ({"P": poison[0]} if poison else {})
+
+    def offset(self, symbol: str) -> int:
+        """`P+1` as a number."""
+        name, sign, number = symbol[:1], symbol[1:2], symbol[2:]
+        return int(symbol) if symbol.isdigit() else self.symbols()[name] + (int(sign + number) if number else 0)
+
+    def holds(self) -> str:
+        """Whether the situation is as the row says: "", or why not. A look at another situation says nothing."""
+        for at in self.row.at:
+            if at.committed:
+                found = self._world.committed(self._group_of(at.place)).get(self._place(at.place), (None,))[0]
+                known = self.symbols()
+                wanted = [self.offset(symbol) for symbol in at.committed.split() if symbol[:1] in known]
+                if found not in wanted:
+                    return f"{at.place} is committed at {found}, not at {at.committed} {wanted}"
+        return ""
+
+    def _place(self, place: str) -> tuple[str, int]:
+        topic, _, partition = place.rpartition(":")
+        return self.topics[topic], int(partition)
+
+    def _group_of(self, place: str) -> str:
+        topic = place.rpartition(":")[0]
+        return next(self.groups[program.group] for program in self.row.programs if topic in program.topics)
+
+    def _id(self, member: Member) -> str:
+        return f"{self._prefix}.{member.name}"
+
+    def _named(self, name: str) -> list[Member]:
+        return [member for member in self._members if name in ("", member.program.name, member.name)]
+
+    @staticmethod
+    def _signal(member: Member, number: int) -> None:
+        if member.pid is not None:
+            with suppress(ProcessLookupError):  # it has just ended by itself
+                os.kill(member.pid, number)
