@@ -48,19 +48,22 @@ class Member:
 class Stage:
     """One instance of a row, on a broker."""
 
-    def __init__(self, row: Row, prefix: str, world: KafkaWorld, nursery: Nursery, feeder: Feeder, logs: Path) -> None:
+    def __init__(
+        self, row: Row, prefix: str, world: KafkaWorld, nursery: Nursery, feeder: Feeder, directory: Path
+    ) -> None:
         self.row = row
         self.begun_s: float | None = None
         self.groups = {program.group: f"{prefix}.{program.group}" for program in row.programs}
         self.topics = {topic: f"{prefix}.{topic}" for topic in row.topics}
-        self._prefix, self._world, self._nursery, self._feeder, self._logs = prefix, world, nursery, feeder, logs
+        self.directory = directory
+        self._prefix, self._world, self._nursery, self._feeder = prefix, world, nursery, feeder
         self._members = [Member(program, n) for program in row.programs for n in range(program.members)]
         self._open: list[Action] = sorted(row.begin, key=lambda action: action.after_s)
         self._at_begin: dict[str, int] = {}
 
     def start(self) -> None:
         """Records flow and members live, as before anything went wrong."""
-        self._logs.mkdir(parents=True, exist_ok=True)
+        self.directory.mkdir(parents=True, exist_ok=True)
         for topic, partitions in self.row.topics.items():
             for partition in range(partitions):
                 if not self.row.feed.only or f"{topic}:{partition}" in self.row.feed.only:
@@ -110,7 +113,7 @@ class Stage:
             id=self._id(member),
             group=group,
             topics=tuple(self.topics[topic] for topic in program.topics),
-            log=str(self._logs / f"{member.name}.log"),
+            log=str(self.directory / f"{member.name}.log"),
             settings=settings,
             commit=program.commit,
             bad=program.bad,
