@@ -1,0 +1,59 @@
+"""The shape of a printed command: what it does, without names, addresses and files, its offsets relative to symbols.
+
+`kgroup reset orders.g --to-offset orders.t:0=1001 --save-skipped t-0-1000.jsonl -b host` is, where P is 1000,
+`reset --to-offset t:0=P+1 --save-skipped`.
+"""
+
+import re
+import shlex
+from collections.abc import Mapping
+from typing import Final
+
+CHANGING: Final = frozenset({"reset", "delete-offsets", "delete", "evict", "undo", "catchup"})
+"""Verbs whose advice a healthy group must never get. `migrate` is an offer, made to healthy groups alone."""
+
+_LEFT_OUT: Final = frozenset({"-b", "--bootstrap-server", "--timeout", "-o", "--output", "--execute"})
+_FAR: Final = 2
+_PLACE: Final = re.compile(r"(.+:\d+)(?:=(\d+))?")
+_NAMES: Final = frozenset({"--instance", "--member", "--client", "--topic"})
+
+
+def shape(command: str, group: str, topics: Mapping[str, str], symbols: Mapping[str, int]) -> str:
+    """The shape of a command about `group`; `topics` are the broker's names by the row's."""
+    for name, real in sorted(topics.items(), key=lambda pair: -len(pair[1])):
+        command = command.replace(real, name)
+    words = shlex.split(command)
+    words = [word for word in words[1 if words[:1] == ["kgroup"] else 0 :] if word != group]
+    shaped, skipped, option = [], False, ""
+    for word in words:
+        if skipped:
+            skipped = False
+        elif word in _LEFT_OUT:
+            skipped = word != "--execute"
+        elif word.startswith("-"):
+            option = word
+            shaped.append(word)
+        elif match := _PLACE.fullmatch(word):
+            place, offset = match.groups()
+            shaped.append(f"{place}={relative(int(offset), symbols)}" if offset else place)
+        elif not option or option in _NAMES or word in topics:
+            shaped.append(word)
+    return " ".join(shaped)
+
+
+def relative(offset: int, symbols: Mapping[str, int]) -> str:
+    """`P+1` for the offset after P; the number itself where no symbol is near."""
+    for name, value in symbols.items():
+        if abs(offset - value) <= _FAR:
+            return f"{name}{offset - value:+d}" if offset != value else name
+    return str(offset)
+
+
+def matches(shaped: str, pattern: str) -> bool:
+    """Whether a shape has the words of a row's pattern: `reset` is any reset, `reset --to-offset t:0=P+2` that one."""
+    return set(pattern.split()) <= set(shaped.split())
+
+
+def changes(shaped: str) -> bool:
+    """Whether the command of a shape would change something."""
+    return shaped.split(" ", 1)[0] in CHANGING
