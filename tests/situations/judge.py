@@ -1,0 +1,46 @@
+"""A look at a group: what the five verbs say of it now, and what that is worth. Runs in a judge's process."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from tests.helpers.command_line import CommandLine
+from tests.situations.conclude import Cell, Worth, conclude
+from tests.situations.row import Row
+from tests.situations.said import said
+
+LOOKS: Final = (
+    ("describe",),
+    ("lag",),
+    ("doctor",),
+    ("peek", "-n", "3"),
+    ("history", "--commits", "--since", "1h"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A look that was taken, and how long it took."""
+
+    at_s: float
+    took_s: float
+    cells: tuple[Cell, ...]
+    pages: Mapping[str, str]  # of each verb, to be read by people
+
+
+def judge(row: Row, groups: Mapping[str, str], topics: Mapping[str, str], symbols: Mapping[str, int]) -> Judged:
+    """Five answers about the group of the row's first program; names are the broker's by the row's."""
+    group = groups[row.programs[0].group]
+    began_s = time.time()
+    pages = {}
+    cells = []
+    for verb, *options in LOOKS:
+        answer = CommandLine()(verb, group, *options, "-o", "json", exit_code=None)
+        pages[verb] = answer.stdout + answer.stderr
+        if answer.stdout:
+            cells.append(conclude(row, said(answer.json, group, topics, symbols), symbols))
+        else:  # it could not answer: right where nothing can, as while a broker stands
+            last = answer.stderr.strip().rpartition("\n")[2]
+            cells.append(Cell(verb, Worth.SILENT, f"exit {answer.exit_code}: {last}"))
+    return Judged(began_s, time.time() - began_s, tuple(cells), pages)
