@@ -18,7 +18,7 @@ from kgroup.support.durations import format_duration
 from kgroup.support.errors import Refused
 from kgroup.support.units import plural
 
-_BUDGET_S, _SHOWN_BUDGET_S = 30.0, 1.0
+_BUDGET_S, _SHOWN_BUDGET_S = 30.0, 3.0
 """How long the log is read: to choose groups, and then to show when those chosen were last active."""
 
 
@@ -66,6 +66,8 @@ def idle_groups(
     # The log was read back to that time, and may have nothing of these groups up to there.
     silent = [group.name for group in idle if signs.by_group[group.name] is None]
     older = cluster.last_activities(silent, 0, _SHOWN_BUDGET_S).by_group if silent else {}
+    if unseen := len(silent) - len(older):
+        reporter.note(f"when {plural(unseen, 'group')} {'was' if unseen == 1 else 'were'} last active is not known")
     return replace(selected, groups=idle), {**signs.by_group, **older}, doubtful
 
 

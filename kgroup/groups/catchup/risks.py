@@ -92,7 +92,8 @@ def _of_plan(gap: Gap, work: LastActivity, pace: ReplayPace) -> Iterator[Risk]:
     yield from _twice(gap, work)
     yield from _skew(gap)
     if pace.guessed and gap.offsets and duration_s(gap, pace) is not None:
-        yield Risk(RiskLevel.WARNING, "guess", "the replay time is assumed, not measured")
+        rate = "" if pace.records_per_s is None else f" {human_count(round(pace.records_per_s))} records/s"
+        yield Risk(RiskLevel.NOTE, "guess", f"The replay time assumes{rate}; it depends on the destination.")
 
 
 def _twice(gap: Gap, work: LastActivity) -> Iterator[Risk]:

@@ -347,7 +347,9 @@ def large_gap(snapshot: GroupSnapshot) -> Answer:
     longest_ms = round(1000 * (gap.seconds or 0))
     spans = {p.rates.span_ms for p in gap.slow}
     span = span_words(spans.pop() if len(spans) == 1 else None)
-    adds = grows and group.members is not None and len(group.members) < len(group.partitions)
+    # In a rebalance nobody knows what more members would get.
+    few = group.members is not None and len(group.members) < len(group.partitions)
+    adds = grows and few and not group.is_rebalancing
     return (
         LARGE_GAP.finding(
             Severity.WARNING if grows else Severity.INFO,

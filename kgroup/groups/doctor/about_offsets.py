@@ -107,6 +107,8 @@ def never_read(snapshot: GroupSnapshot) -> Answer:
         return partly
     records = {str(p.tp): p.log.end - p.log.start for p in unread if p.log}
     where = sorted(records, key=lambda key: -records[key])
+    if snapshot.crash_loops:
+        return NEVER_READ.partly(f"its members may die before they commit: {some_of(where)}")
     ownerless = sum(partition.owner is None for partition in unread)
     nobody = f", {ownerless} without an owner" if ownerless and not group.is_empty else ""
     return (

@@ -57,7 +57,8 @@ def verdict_commands(
     if (at_ms := _rewound_at_ms(report)) is not None and (command := undo_move(group.name, at_ms)) is not None:
         yield command
     if gap is not None:
-        if gap.seconds is None and group.members and len(group.members) < len(group.partitions):
+        few = bool(group.members) and len(group.members or ()) < len(group.partitions)
+        if gap.seconds is None and few and not group.is_rebalancing:
             yield add_member(group.name)
         yield catch_up(group.name)
 

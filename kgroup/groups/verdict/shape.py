@@ -150,7 +150,7 @@ def siblings_of(
     """Whether the other groups keep up: their first unread record is at most a minute old.
 
     Where its age is unknown: their lag is at most what arrives in a minute, or 1,000 records. A group without members
-    and with unread records has no reader, unless it committed in the last minute.
+    and with unread records has no reader; if it committed in the last minute, whether it keeps up is unknown.
     """
     topics = tuple(dict.fromkeys(p.partition.topic for p in shape.behind)) or tuple(
         dict.fromkeys(p.partition.topic for p in report.partitions)
@@ -168,7 +168,8 @@ def siblings_of(
             verdict = "unknown"
         else:
             lags = _lags(sibling, arrivals.get(sibling.topic, 0.0), report.now_ms)
-            verdict = "lagging" if lags else "keeping_up"
+            # An Empty one has just lost its reader, or restarts: it does not read now.
+            verdict = "lagging" if lags else "unknown" if sibling.is_empty and sibling.lag else "keeping_up"
         results_of_group.setdefault(sibling.group, set()).add(verdict)
     # A group on several topics counts once, with its worst result.
     worst = {

@@ -74,9 +74,7 @@ def _steps(plan: StartPlan) -> Iterator[str]:
         destination = f"{plan.destination}, {plan.guarantee}"
     yield f" 2 replay   {_records(gap)}{size} -> {destination}"
     took = "" if plan.takes_s is None else f"; about {format_duration(plan.takes_s)}"
-    per_s = plan.pace.records_per_s
-    assumed = f" ({human_count(round(per_s))}/s assumed)" if took and per_s else ""
-    yield f"            {plural(len(plan.chunks), 'chunk')}{took}{assumed}"
+    yield f"            {plural(len(plan.chunks), 'chunk')}{took}"
     yield " 3 verify   every record is delivered once, or listed by its offset"
 
 

@@ -132,13 +132,13 @@ def test_what_is_gone_given_up_or_hidden_is_named() -> None:
     found = risks(gap, {TopicPartition("orders", 0): held}, LastActivity(), replace(FAST, guessed=True), NOW_MS)
 
     assert [(risk.level, risk.code) for risk in found] == [
-        (RiskLevel.WARNING, "guess"),
         (RiskLevel.WARNING, "already-deleted"),
         (RiskLevel.WARNING, "abandoned"),
         (RiskLevel.WARNING, "below-log-end"),
         (RiskLevel.NOTE, "order"),
         (RiskLevel.NOTE, "until"),
         (RiskLevel.NOTE, "possible-duplicates"),
+        (RiskLevel.NOTE, "guess"),
     ]
     messages = {risk.code: risk.message for risk in found}
     assert messages["already-deleted"] == "orders:0: [50, 60) is already deleted (10 offsets): the log starts at 60"

@@ -65,6 +65,12 @@ def crashing(*ago_ms: int, number: int = 3, unread_ms: int | None = None, lag: i
 DEATHS = (80 * S, 60 * S, 40 * S, 20 * S)
 
 
+def uncommitted(snapshot: GroupSnapshot) -> GroupSnapshot:
+    """The same without a commit of partition 0."""
+    rows = (partition(0, None), *snapshot.group.partitions[1:])
+    return replace(snapshot, group=replace(snapshot.group, partitions=rows))
+
+
 def restarts(
     *away_ms: int | None, instance: str | None = None, rebalances: int = 0, rollout: bool = False
 ) -> RebalanceHistory:
@@ -306,6 +312,7 @@ CASES = (
         "back at once",
     ),
     Case("not-static", "a crash loop", crashing(*DEATHS), None),
+    Case("never-read", "in a crash loop", uncommitted(crashing(*DEATHS)), PARTLY, "members may die before they commit"),
     Case("not-static", "crashes, and nothing to read", crashing(*DEATHS, lag=0), INFO, "4 restarts of 4 members"),
     Case("not-static", "two", replace(HEALTHY, history=restarts(M, M, rebalances=6)), None),
     Case("not-static", "away too long", replace(HEALTHY, history=restarts(M, M, 11 * M)), None),
