@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kgroup.groups.stuck_record import StuckRecord
+from kgroup.model.groups import Member
 from kgroup.support.hint import Hint
 from kgroup.support.instants import rfc3339
 
@@ -46,6 +47,12 @@ def delete_offsets(group: str, topics: Sequence[str]) -> Hint:
 def catch_up(group: str) -> Hint:
     """``kgroup catchup start``: the plan that releases the group at the log end, and replays its gap in parallel."""
     return Hint("{}", ("catchup", "start", group))
+
+
+def evict_member(group: str, member: Member) -> Hint:
+    """``kgroup evict``: remove one member, by its instance id if it has one."""
+    who = ("--member", member.member_id) if member.instance_id is None else ("--instance", member.instance_id)
+    return Hint("{}", ("evict", group, *who))
 
 
 def add_member(group: str) -> Hint:

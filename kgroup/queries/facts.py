@@ -133,6 +133,7 @@ def _of_group(
         if siblings is None
         else tuple(each for each in siblings if each.topic in lagging and each.group != group.name),
         members={} if log_facts is None else log_facts.members,
+        generation=None if log_facts is None else log_facts.generation,
         churn=None if log_facts is None else log_facts.churn,
         crash_loops=() if log_facts is None else log_facts.crash_loops,
         unknown=dict(_unknown(group, facts, need, firsts, log_facts)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -46,6 +48,39 @@ def test_live_sticky_group(kgroup: CommandLine, world: KafkaWorld, name: Name, b
     assert (document["state"], document["assignor"], document["generation"]) == ("Stable", "sticky", member.generation)
     assert document["leader_member_id"] == member.member_id
     member.leave()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("static", [True, False])
+def test_a_rebalance_that_waits_for_a_dead_leader(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, bystander: str, static: bool
+) -> None:
+    """It dies between its JoinGroup and its SyncGroup; once it is evicted, the other one, which lives, reads on."""
+    topic, group, session_ms = world.topic(name("orders")), name("svc"), 60_000
+    world.produce(topic, 10)
+    instance = "pod-0" if static else None
+    leader = by_hand.join(world, group, {topic: [0]}, session_ms=session_ms, instance=instance)
+    began = time.monotonic()
+    for offset in (1, 2, 3):
+        leader.commit(topic, 0, offset)
+        wait_for(lambda: time.monotonic() - began > 1.1 * offset, "another second")  # noqa: B023
+    live = members.classic(group, topic, **({"group_instance_id": "pod-1"} if static else {}))
+    wait_for(lambda: world.groups()[group][1] == "preparingrebalance", "the joining of the other")
+    leader.join_again(topic, session_ms)
+    assert "check again in a moment" in kgroup("describe", group).stdout, "any rebalance may look like this"
+
+    def waits() -> dict[str, Any] | None:
+        verdict: dict[str, Any] = kgroup("describe", group, "-o", "json").data[0]["verdict"]
+        return verdict if "by its leader" in verdict["next"] else None
+
+    verdict = wait_for(waits, "a silence that is unusual", 45)
+
+    assert verdict["next"].endswith(", for at most 1m if that is dead")
+    evictions = [command for command in verdict["commands"] if "evict" in command]
+    who = ["--instance", "pod-0"] if static else ["--member", leader.member_id]
+    assert [shlex.split(command)[:5] for command in evictions] == [["kgroup", "evict", group, *who]]
+    kgroup(*shlex.split(evictions[0])[1:], "--execute")
+    members.stable(live, partitions=1, within_s=20)
 
 
 def stable(kgroup: CommandLine, group: str, members: Members, *both: Member) -> dict[str, Any]:

@@ -10,7 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kafka.protocol.consumer import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
+from kafka.protocol.consumer import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+    SyncGroupRequest,
+)
 
 from tests.helpers.conversion import heartbeat_request
 from tests.helpers.kafka_world import KafkaWorld
@@ -48,6 +54,30 @@ class ClassicMember:
         )
         answer = self.world._to_coordinator(self.group, beat)
         assert answer.error_code == 0, answer
+
+    def commit(self, topic: str, partition: int, offset: int) -> None:
+        """Commit as a member of its generation."""
+        one = OffsetCommitRequest.OffsetCommitRequestTopic.OffsetCommitRequestPartition(
+            partition_index=partition, committed_offset=offset, committed_leader_epoch=-1, committed_metadata=""
+        )
+        of_topic = OffsetCommitRequest.OffsetCommitRequestTopic(name=topic, partitions=[one])
+        request = OffsetCommitRequest[7](
+            group_id=self.group,
+            generation_id_or_member_epoch=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self.instance,
+            topics=[of_topic],
+        )
+        answer = self.world._to_coordinator(self.group, request)
+        assert answer.topics[0].partitions[0].error_code == 0, answer
+
+    def join_again(self, topic: str, session_ms: int) -> None:
+        """Answer a rebalance with JoinGroup, and send nothing after that: it is as dead as if it were killed then."""
+        subscription = _subscription([topic])
+        joined = joined_as(
+            self.world, self.group, subscription, ("range",), session_ms, self.instance, member_id=self.member_id
+        )
+        assert (joined.error_code, joined.leader) == (0, self.member_id), joined
 
     def leave(self) -> None:
         """As a client that is shut down does."""
@@ -109,9 +139,10 @@ def joined_as(
     session_ms: int = SESSION_MS,
     instance: str | None = None,
     protocol_type: str = "consumer",
+    member_id: str = "",
 ) -> Any:
     """The broker's answer to a classic member's JoinGroup, the second one where the first gives the member id."""
-    member = ""
+    member = member_id
 
     def answer() -> Any:
         return world._to_coordinator(

@@ -12,6 +12,7 @@ from enum import StrEnum
 import msgspec
 
 from kgroup.groups.timeline.steps import CrashLoop
+from kgroup.model.group_log import GenerationWritten
 from kgroup.model.groups import LoggedCommit
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.json_types import ExplainedEnum
@@ -147,9 +148,9 @@ class LagEvidence(msgspec.Struct, frozen=True):
 
     ``now_ms`` is the time of reading. ``state_since_ms`` is the time since which the group is in its state.
     ``siblings`` is None if they were not requested or could not be listed; some are missing if ``unknown`` has a
-    reason for them. ``members`` is by member id. ``crash_loops`` are suspected: whether their records are unread, the
-    log of the group does not show. ``unknown`` has the reason for each source that could not be read
-    (``no READ on __consumer_offsets``); the verdict shows the reason instead of a value.
+    reason for them. ``members`` is by member id, ``generation`` the newest of a classic group. ``crash_loops`` are
+    suspected: whether their records are unread, the log of the group does not show. ``unknown`` has the reason for each
+    source that could not be read (``no READ on __consumer_offsets``); the verdict shows the reason instead of a value.
     """
 
     now_ms: int
@@ -158,6 +159,7 @@ class LagEvidence(msgspec.Struct, frozen=True):
     state_since_ms: int | None = None
     siblings: tuple[Sibling, ...] | None = None
     members: Mapping[str, MemberFacts] = msgspec.field(default_factory=dict)
+    generation: GenerationWritten | None = None
     churn: GroupChurn | None = None
     crash_loops: tuple[CrashLoop, ...] = ()
     unknown: Mapping[EvidenceSource, str] = msgspec.field(default_factory=dict)

@@ -11,6 +11,7 @@ from kgroup.groups.next_commands import (
     catch_up,
     commit_history,
     delete_offsets,
+    evict_member,
     group_history,
     peek_group,
     skip_record,
@@ -20,7 +21,7 @@ from kgroup.groups.stuck_record import StuckRecord
 from kgroup.groups.timeline.steps import CrashLoop
 from kgroup.groups.verdict.facts import fell_repeatedly, unsubscribed_in
 from kgroup.groups.verdict.large_gap import LargeGap
-from kgroup.model.groups import Group
+from kgroup.model.groups import Group, Member
 from kgroup.support.hint import Hint
 
 _ONE_REQUEST_MS = 1_000
@@ -34,17 +35,21 @@ def verdict_commands(
     *,
     record: StuckRecord | None = None,
     gap: LargeGap | None = None,
+    leader: Member | None = None,
 ) -> Iterator[Hint]:
     """Commands, the most urgent first.
 
     ``not_passed`` are the partitions whose owners live and do not get past an offset, ``loops`` the crash loops. A
     rebalance may be part of one, before that is certain: the history shows who comes and goes, ``peek`` the records
     that no member gets past. ``record`` is the one that is to blame, as far as that is known. ``gap`` is the gap if it
-    is large; one that grows needs more members, as far as there are partitions for them.
+    is large; one that grows needs more members, as far as there are partitions for them. ``leader`` is the one member
+    that a rebalance waits for.
     """
     stops = [p for p in report.partitions if p.status is LagStatus.STOP]
     if loops:
         yield peek_group(group.name)
+    elif leader is not None:
+        yield evict_member(group.name, leader)
     if loops or group.is_rebalancing:
         yield group_history(group.name)
     if not loops and (not_passed or (group.is_rebalancing and stops)):

@@ -14,6 +14,7 @@ from kgroup.groups.lag.measure import measure_lag
 from kgroup.groups.lag.rates import LagTrend
 from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.lag.status import LagStatus
+from kgroup.groups.rebalance_wait import rebalance_wait
 from kgroup.groups.stuck_record import StuckRecord, stuck_record
 from kgroup.groups.timeline.steps import CrashLoop
 from kgroup.groups.verdict.commands import is_one_record, verdict_commands
@@ -81,9 +82,12 @@ def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None =
     loops = crash_loops_in(report, evidence)
     not_passed = () if loops else _not_passed(group, report, evidence, shape)
     record = _record_of(report, evidence, loops, not_passed)
+    wait = rebalance_wait(group, evidence)
     fact = (
         crash_loop_words(loops, report.now_ms)
         if loops
+        else wait.words
+        if wait is not None
         else next_fact(group, report, evidence, shape, safe, siblings, gap)
     )
     return GroupVerdict(
@@ -103,6 +107,7 @@ def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None =
                 loops,
                 record=record,
                 gap=gap,
+                leader=None if wait is None else wait.leader,
             )
         ),
     )

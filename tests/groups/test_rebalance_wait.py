@@ -1,0 +1,125 @@
+"""For whom a rebalance waits: the leader is named only where it is certain, and nobody else is to be removed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from msgspec.structs import replace
+
+from kgroup.groups.lag.evidence import LagEvidence
+from kgroup.groups.rebalance_wait import rebalance_wait
+from kgroup.groups.verdict.group import group_verdict
+from kgroup.model.group_log import GenerationMember, GenerationWritten
+from kgroup.model.groups import Group
+from tests.helpers.cases import history
+from tests.helpers.cases.lag import MINUTE, NOW, SECOND, Part, evidence, group, member, steady
+from tests.helpers.for_each import for_each
+
+LEADER_ONLY = " if that is dead"
+NO_LEADER = "which member leads is not known"
+WHO_JOINED = "which have not is not known"
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Two members with a partition each, of which the first led the newest generation; and what is said."""
+
+    name: str
+    said: str | None
+    led_by: str | None = None
+    state: str = "CompletingRebalance"
+    silent: tuple[int, int] = (60 * SECOND, 60 * SECOND)
+    """Since the last commit of each partition."""
+    pause: int = 5 * SECOND
+    lag: int = 1000
+    static: bool = True
+    listed: tuple[str, ...] = ("pod-0", "pod-1")
+    session: int = 5 * MINUTE
+    poll: int | None = 5 * MINUTE
+    times: int = 12
+    log_was_read: bool = True
+
+    def __str__(self) -> str:
+        return self.name
+
+    def judge(self) -> tuple[Group, LagEvidence]:
+        roster = [replace(member(name), instance_id=name if self.static else None) for name in self.listed]
+        parts = [
+            Part(n, self.lag, commits=tuple(steady(10_000_000, 100, ago, self.pause, self.times)))
+            for n, ago in enumerate(self.silent)
+        ]
+        of_generation: tuple[GenerationMember, ...] = tuple(
+            history.member(
+                name,
+                n,
+                instance_id=name if self.static else None,
+                session_timeout_ms=self.session,
+                rebalance_timeout_ms=self.poll,
+            )
+            for n, name in enumerate(("pod-0", "pod-1"))
+        )
+        newest = GenerationWritten(1, NOW - 60 * MINUTE, 7, "consumer", "range", "pod-0", None, of_generation)
+        return group(parts, roster, self.state), evidence(parts, generation=newest if self.log_was_read else None)
+
+
+WAITS = (
+    Wait("static leader", "leader pod-0, for at most 5m if that is dead", "pod-0"),
+    Wait("dynamic leader", "leader pod-0, for at most 5m if that is dead", "pod-0", static=False),
+    Wait("a shorter session", "for at most 2m if", "pod-0", session=2 * MINUTE),
+    Wait("a shorter max.poll.interval.ms", "for at most 1m30s if", "pod-0", session=9 * MINUTE, poll=90 * SECOND),
+    Wait("the leader has gone", f", for at most 5m; {NO_LEADER}", listed=("pod-1",)),
+    Wait("another took its name", f"leader; {NO_LEADER}", listed=("pod-0-new", "pod-1")),
+    Wait("the joining may have timed out", NO_LEADER, silent=(6 * MINUTE, MINUTE), session=30 * MINUTE),
+    Wait(
+        "a dynamic one had been removed then",
+        "leader pod-0",
+        "pod-0",
+        silent=(6 * MINUTE, MINUTE),
+        session=30 * MINUTE,
+        static=False,
+    ),
+    Wait("a dead one had been removed", NO_LEADER, session=50 * SECOND),
+    Wait("no rebalance timeout is known", f"leader; {NO_LEADER}", poll=None),
+    Wait("joining", f"all members join again, for at most 5m; {WHO_JOINED}", state="PreparingRebalance"),
+    Wait(
+        "joining, with one whose settings are not known",
+        f"all members join again; {WHO_JOINED}",
+        state="PreparingRebalance",
+        listed=("pod-0", "pod-1", "pod-2"),
+    ),
+    Wait("it may have just begun", None, silent=(30 * SECOND, 60 * SECOND)),
+    Wait("the usual pause", None, pause=30 * SECOND),
+    Wait("nothing to read", None, lag=0),
+    Wait("too few commits", None, times=2),
+    Wait("no rebalance", None, state="Stable"),
+    Wait("nobody is listed", None, listed=()),
+    Wait("the log was not read", None, log_was_read=False),
+)
+
+
+@for_each("wait", WAITS)
+def test_for_whom_a_rebalance_waits(wait: Wait) -> None:
+    about, known = wait.judge()
+    found = rebalance_wait(about, known)
+
+    if wait.said is None:
+        assert found is None
+        return
+    assert found is not None
+    assert wait.said in found.words
+    assert found.words.startswith("no commit since ")
+    assert (None if found.leader is None else found.leader.member_id) == wait.led_by
+    assert (LEADER_ONLY in found.words) == (wait.led_by is not None)
+
+
+@pytest.mark.parametrize("static", [True, False])
+def test_only_the_leader_is_to_be_removed(static: bool) -> None:
+    option = "--instance" if static else "--member"
+    for wait in WAITS:
+        if wait.static is static:
+            about, known = wait.judge()
+            verdict = group_verdict(about, known)
+            evictions = [str(command) for command in verdict.commands if "evict" in str(command)]
+            assert evictions == ([f"kgroup evict orders-enrich {option} pod-0"] if wait.led_by else [])
+            assert not wait.said or wait.said in (verdict.next or "")
