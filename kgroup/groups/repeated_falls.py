@@ -18,6 +18,7 @@ from kgroup.support.json_types import ExplainedEnum
 _FEW = thresholds.FEW_COMMITS.value
 _APART_MS = thresholds.REWIND_SHOWN.value
 _MUCH_FURTHER = 2
+_JUDGED = 20
 _TIMES_THE_GAIN = 10
 
 
@@ -32,7 +33,7 @@ class Writers(ExplainedEnum):
 class RepeatedFalls(msgspec.Struct, frozen=True):
     """At least FEW_COMMITS falls. ``indices`` are those of the commits after a fall.
 
-    ``highs`` are the offsets that they fell from, ``lows`` those that they fell to.
+    ``highs`` are the offsets that they fell from, ``lows`` those that they fell to. The last 20 show the ``writers``.
     """
 
     indices: tuple[int, ...]
@@ -52,7 +53,7 @@ def repeated_falls(commits: Sequence[LoggedCommit]) -> Iterator[RepeatedFalls]:
         if len(counted) >= _FEW:
             highs = tuple(commits[index - 1].offset for index in counted)
             lows = tuple(commits[index].offset for index in counted)
-            yield RepeatedFalls(tuple(counted), highs, lows, _writers(commits, counted))
+            yield RepeatedFalls(tuple(counted), highs, lows, _writers(commits, counted[-_JUDGED:]))
 
 
 def _runs(commits: Sequence[LoggedCommit]) -> Iterator[tuple[list[int], int]]:

@@ -27,7 +27,7 @@ import msgspec
 
 from kgroup.groups import thresholds
 from kgroup.groups.lag.evidence import LogEnds
-from kgroup.groups.repeated_falls import repeated_falls
+from kgroup.groups.repeated_falls import Writers, repeated_falls
 from kgroup.model.groups import LoggedCommit
 from kgroup.support.durations import format_duration
 from kgroup.support.units import plural
@@ -188,18 +188,24 @@ def _rewound(reading: CommitReading, went_back: int | None, rules: StatusRules) 
     """REWIND for ``rewind_ms`` after a commit of a lower offset, unless the group has caught up since.
 
     Nor is it one once the offset is back where it was: nothing of the move is left to undo. One of ``repeated_falls``
-    is not worth an undo: it has no ``back``. ``went_back`` is the ``last_rewind``.
+    is not worth an undo: it has no ``back``. It lasts for three of their pauses, unless one client retries and keeps
+    up. ``went_back`` is the ``last_rewind``.
     """
     if went_back is None or _reached(reading.commits[went_back:], reading.ends, rules):
         return None
     before, after = reading.commits[went_back - 1 : went_back + 1]
-    if reading.commits[-1].offset >= before.offset:
-        return None
-    if reading.now_ms - after.timestamp_ms > rules.rewind_ms:
-        return None
     at_ms = after.timestamp_ms
-    if any(went_back in falls.indices for falls in repeated_falls(reading.commits)):
-        return StatusResult(LagStatus.REWIND, at_ms)
+    if reading.now_ms - at_ms > rules.rewind_ms:
+        return None
+    is_back = reading.commits[-1].offset >= before.offset
+    for falls in repeated_falls(reading.commits):
+        if went_back in falls.indices:
+            times = [reading.commits[index].timestamp_ms for index in falls.indices[-_FEW:]]
+            goes_on = reading.now_ms - at_ms <= _FEW * max(map(sub, times[1:], times))
+            harmless = reading.keeps_up and falls.writers is not Writers.TWO
+            return None if is_back and (harmless or not goes_on) else StatusResult(LagStatus.REWIND, at_ms)
+    if is_back:
+        return None
     return StatusResult(LagStatus.REWIND, at_ms, back=before.offset - after.offset, back_at_ms=at_ms)
 
 

@@ -85,6 +85,8 @@ def rhythm(*offsets: int, pause: int = SECOND, ago: int = 0) -> list[LoggedCommi
 
 FLIPS = [1000, 1001] * 20
 """A record that fails: the client seeks back to it, and its next commit is again one further."""
+BESIDE_OWNER = [offset for n in range(20) for offset in (10, 5030 + 10 * n)]
+CREEPING = [offset for n in range(20) for offset in (1000 + n, 1002 + n)]
 BATCH = [*range(990, 1001)]
 """Each record of a batch of which the last one fails."""
 
@@ -185,9 +187,15 @@ BATCH = [*range(990, 1001)]
         (OK, judged(rhythm(*FLIPS, *range(1002, 1012)), 1020, past=[past(10 * SECOND, 1018)])),
         (REWIND, judged(rhythm(*[9000, 100] * 3, *range(101, 150)), 9500, unread_ago=HOUR)),
         # ... replays by the client, an owner beside a stranger, what is handled of what was fetched.
-        (WARN, judged(rhythm(9000, *[*range(100, 150)] * 3, *range(100, 170)), 9500, unread_ago=HOUR)),
+        (REWIND, judged(rhythm(9000, *[*range(100, 150)] * 3, *range(100, 170)), 9500, unread_ago=HOUR)),
         (REWIND, judged(rhythm(*(o for n in range(20) for o in (5030 + 10 * n, 10))), 9000, unread_ago=HOUR)),
         (REWIND, judged(rhythm(*(o for n in range(20) for o in (1500, 1010 + 10 * n))), 9000, unread_ago=HOUR)),
+        # ... also while the owner is ahead, for three rounds; retries of one client are no matter if it keeps up.
+        (REWIND, judged(rhythm(*BESIDE_OWNER), 9000, unread_ago=HOUR, keeps_up=True)),
+        (REWIND, judged(rhythm(*BESIDE_OWNER, ago=4 * SECOND), 9000, unread_ago=HOUR)),
+        (None, judged(rhythm(*BESIDE_OWNER, ago=7 * SECOND), 9000, unread_ago=HOUR)),
+        (OK, judged(rhythm(*CREEPING), 1025, unread_ago=HOUR, keeps_up=True)),
+        (REWIND, judged(rhythm(*CREEPING), 9000, unread_ago=HOUR)),
         # ... what a tool has moved was no retry.
         (REWIND, judged([*rhythm(*FLIPS, ago=2000), replace(at(1000, 1001), by_tool=True), at(0, 1000)], 9000,
                         unread_ago=HOUR)),
