@@ -202,7 +202,7 @@ def _unread_loops(cluster: Cluster, group: str, suspects: Sequence[CrashLoop]) -
     loops = []
     for loop in suspects:
         view, offset = views.get(loop.tp), committed.get(loop.tp)
-        if offset is None or loop.offset not in (None, offset) or not isinstance(view, LogView):
+        if offset is None or not loop.is_at(offset) or not isinstance(view, LogView):
             continue
         younger = view.at_times[moments_ms.index(loop.least_since_ms)]
         if offset < (view.end if younger is None else younger):

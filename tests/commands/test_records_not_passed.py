@@ -98,6 +98,41 @@ def test_the_command_that_skips_never_skips_a_good_record(
     }
 
 
+@pytest.mark.parametrize("habit", ["creep", pytest.param("killed", marks=pytest.mark.soak)])
+def test_a_crash_loop_that_creeps(
+    kgroup: CommandLine, world: KafkaWorld, bootstrap: str, name: Name, bystander: str, habit: str
+) -> None:
+    """Each process commits a record and ends. Of a third group each record comes just before its process: a job."""
+    loops = {"classic": name("loop"), "consumer": name("loop-848")}
+    topic, fed, job = world.topic(name("orders")), world.topic(name("jobs")), name("job")
+    world.produce(topic, 50)
+
+    def live(group: str, topic: str, protocol: str) -> subprocess.Popen[bytes]:
+        given = {"bootstrap.servers": bootstrap, "group.id": group, "group.protocol": protocol}
+        classic = {"session.timeout.ms": 6_000} if protocol == "classic" else {}
+        command = [sys.executable, "-m", "tests.helpers.stuck_application", json.dumps(given | classic), topic, habit]
+        return subprocess.Popen(command, stdout=subprocess.DEVNULL)
+
+    for life in range(7):
+        world.produce(fed, 1)
+        lives = [live(group, topic, protocol) for protocol, group in loops.items()]
+        for process in (*lives, live(job, fed, "classic")):
+            assert process.wait(60) == 1, life
+    world.produce(fed, 1)
+
+    for group in loops.values():
+        loop = rf"crash loop at {topic}:0 offset 7: \d members came and went in .*, and none committed more than one"
+        # Of one that was killed the coordinator learns when its session ends.
+        wait_for(lambda: re.match(loop, kgroup("lag", group, "-o", "json").data[0]["verdict"]["next"] or ""), loop)  # noqa: B023
+        (lag,) = kgroup("lag", group, "-o", "json").data
+        assert not any(re.search("kgroup (undo|reset)", command) for command in lag["verdict"]["commands"])
+        assert re.match(loop, rules_of(kgroup, group)[group]["rebalance-storm"]["evidence"])
+        assert re.search(loop, kgroup("history", group).stdout)
+        assert re.search(r"^ +7  ", kgroup("peek", group, "-o", "table").stdout, re.MULTILINE)
+    assert "rebalance-storm" not in rules_of(kgroup, job)[job] or "crash loop" not in str(rules_of(kgroup, job))
+    assert "crash loop" not in kgroup("describe", job).stdout + kgroup("history", job).stdout
+
+
 @pytest.mark.soak  # half a minute of commits
 def test_commits_back_and_forth_are_a_stall_at_the_lowest(
     kgroup: CommandLine, world: KafkaWorld, bootstrap: str, name: Name, bystander: str

@@ -1,4 +1,4 @@
-"""An application that does not get past a record: it seeks back and tries again, for ever.
+"""An application that does not get past a record: it seeks back and tries again, for ever, or ends.
 
 ``python -m tests.helpers.stuck_application SETTINGS TOPIC HABIT`` prints a line for each try. HABIT is when it commits:
 
@@ -7,11 +7,14 @@
 ``batch``     after each batch, and the start of the batch that fails at each try
 ``flip``      after each record; at each try the offset of the one that fails, and the one after it
 ``batch-end`` after each record of a batch; it begins again with the first one of the batch that fails
+``creep``     before each record, which ends it: it leaves
+``killed``    before each record, which kills it
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 
 from confluent_kafka import Consumer, TopicPartition
@@ -20,7 +23,7 @@ POISON = b"poison"
 
 
 def main(settings: dict[str, str], topic: str, habit: str) -> None:
-    """Run until it is killed."""
+    """Run until it is killed, or a record ends it."""
     automatic = {"enable.auto.commit": habit == "delivery", "auto.commit.interval.ms": 100, "fetch.wait.max.ms": 20}
     consumer = Consumer(settings | automatic | {"auto.offset.reset": "earliest"})
     consumer.subscribe([topic])
@@ -40,6 +43,10 @@ def main(settings: dict[str, str], topic: str, habit: str) -> None:
         if habit != "delivery":
             for offset in commits:
                 consumer.commit(offsets=[TopicPartition(topic, partition, offset)], asynchronous=False)
+        if habit == "creep":
+            consumer.close()
+        if habit in ("creep", "killed"):
+            os._exit(1)
         if failed is not None:
             consumer.seek(TopicPartition(topic, partition, again if habit.startswith("batch") else poison))
             sys.stdout.write("again\n")

@@ -24,6 +24,7 @@ from kgroup.groups.thresholds import (
     TAKEN,
     Threshold,
 )
+from kgroup.groups.timeline.steps import CREEPING_LOOP as CREEPING_ATTEMPTS
 from kgroup.groups.timeline.steps import LOOP as LOOP_ATTEMPTS
 from kgroup.groups.timeline.steps import CrashLoop
 from kgroup.support.units import percent, plural, some_of
@@ -31,12 +32,18 @@ from kgroup.support.units import percent, plural, some_of
 LOOP = Threshold(
     "owners of a partition that go without a commit past its offset", LOOP_ATTEMPTS, "", "one or two are a deployment"
 )
+CREEPING_LOOP = Threshold(
+    "owners that go while the offset moves by at most one record from one to the next",
+    CREEPING_ATTEMPTS,
+    "",
+    "a slow group may handle one record between two changes by an autoscaler, and not five times",
+)
 
 REBALANCE_STORM = Rule(
     "rebalance-storm",
     "the group rebalances again and again",
     "KIP-62, KIP-345; Kafka's documentation of max.poll.interval.ms",
-    (LOOP, STORM_WINDOW, STORM, HEAVY_STORM, STOPPED_SHARE, STORM_ONGOING, STORM_SHOWN),
+    (LOOP, CREEPING_LOOP, STORM_WINDOW, STORM, HEAVY_STORM, STOPPED_SHARE, STORM_ONGOING, STORM_SHOWN),
 )
 EAGER = Rule(
     "eager-assignor",

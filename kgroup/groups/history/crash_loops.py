@@ -1,11 +1,13 @@
-"""Crash loops: members that own a partition come and go, and its committed offset does not move. Pure.
+"""Crash loops: members that own a partition come and go, and its committed offset does not move, or creeps. Pure.
 
+It creeps if each process commits one record more and ends: it commits before it handles, or every record ends it.
 The log of a group shows who owned the partition and what was committed. Whether a record was unread all the while, it
 does not show: ``CrashLoop.since`` takes that from the caller.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
@@ -38,48 +40,77 @@ def crash_loops(
     """The partitions of which at least three owners are gone since the committed offset moved, most owners first.
 
     There are at most ten minutes between two of them, and since the last. An owner that exceeded its poll interval does
-    not count: it is slow, and its process lives. The loops are suspected until ``CrashLoop.since`` confirms them.
+    not count: it is slow, and its process lives. It takes five owners if the offset moved by a record at a time: from
+    one owner to the next by one or none, whoever committed it. The loops are suspected until ``CrashLoop.since``
+    confirms them.
     ``commits`` are examined only if there are steps enough for a loop. ``topic_names`` has the names of topics that the
     steps identify by id.
     """
     if len(steps) <= LOOP:
         return ()
-    moved = _last_moves(commits)
-    by_partition: dict[TopicPartition, list[OwnerGone]] = {}
-    for tp, gone in _owners_gone(steps, moved, topic_names):
-        by_partition.setdefault(tp, []).append(gone)
-    loops = []
-    for tp, owners in by_partition.items():
-        recent = _recent(owners, now_ms)
-        loop = CrashLoop(*tp, moved[tp][0] if tp in moved else None, tuple(recent)).since(None)
-        if loop is not None:
-            loops.append(loop)
-    return tuple(sorted(loops, key=lambda loop: (-len(loop.gone), loop.tp)))
+    moved = _moves(commits, [step.log_offset for step in steps])
+    by_partition: dict[TopicPartition, list[tuple[OwnerGone, int]]] = {}
+    for tp, gone, until in _owners_gone(steps, topic_names):
+        by_partition.setdefault(tp, []).append((gone, until))
+    found = (_loop_at(tp, owners, moved.get(tp, ()), now_ms) for tp, owners in by_partition.items())
+    return tuple(sorted((loop for loop in found if loop is not None), key=lambda loop: (-len(loop.gone), loop.tp)))
 
 
-def _last_moves(commits: Iterable[CommitWritten]) -> dict[TopicPartition, tuple[int, int]]:
-    """The present offset of each partition, and the log offset of the first commit of it."""
-    moved: dict[TopicPartition, tuple[int, int]] = {}
+def _moves(commits: Iterable[CommitWritten], steps: Sequence[int]) -> dict[TopicPartition, list[tuple[int, int]]]:
+    """The last moves of each partition's offset, as log offset and offset, of which the last is the present one.
+
+    From one to the next it moved by one record, and at most once between two steps.
+    """
+    moved: dict[TopicPartition, list[tuple[int, int]]] = {}
     for commit in commits:
         if not commit.counts:
             continue
         if commit.offset is None:
             moved.pop(commit.tp, None)
-        elif commit.tp not in moved or moved[commit.tp][0] != commit.offset:
-            moved[commit.tp] = (commit.offset, commit.log_offset)
+            continue
+        moves = moved.setdefault(commit.tp, [])
+        if moves and moves[-1][1] == commit.offset:
+            continue
+        if moves and (
+            commit.offset != moves[-1][1] + 1
+            or (len(moves) > 1 and bisect_left(steps, moves[-1][0]) == bisect_left(steps, commit.log_offset))
+        ):
+            moves.clear()
+        moves.append((commit.log_offset, commit.offset))
     return moved
 
 
+def _loop_at(
+    tp: TopicPartition, owners: Sequence[tuple[OwnerGone, int]], moves: Sequence[tuple[int, int]], now_ms: int
+) -> CrashLoop | None:
+    """The loop of these owners, each with the log offset until which it owned the partition; None if it is none."""
+    if not moves:
+        return CrashLoop(*tp, None, _recent([gone for gone, _ in owners], now_ms)).since(None)
+    moved_at, offset = moves[-1]
+    recent = _recent([gone for gone, until in owners if until > moved_at], now_ms)
+    if loop := CrashLoop(*tp, offset, recent).since(None):
+        return loop
+    creeping, lowest = [], {}
+    later = offset
+    for gone, until in reversed(owners):
+        then = moves[bisect_left(moves, (until, 0)) - 1][1]
+        if until > moves[0][0] and later - then <= 1:
+            creeping.append(gone)
+            later = lowest[gone] = min(later, then)
+    recent = _recent(creeping[::-1], now_ms)
+    return CrashLoop(*tp, offset, recent, offset - lowest[recent[0]]).since(None) if recent else None
+
+
 def _owners_gone(
-    steps: Sequence[HistoryStep], moved: Mapping[TopicPartition, tuple[int, int]], names: Mapping[str, str]
-) -> Iterator[tuple[TopicPartition, OwnerGone]]:
-    """Each member that is gone, with each partition that it owned since the offset moved.
+    steps: Sequence[HistoryStep], names: Mapping[str, str]
+) -> Iterator[tuple[TopicPartition, OwnerGone, int]]:
+    """Each member that is gone, with each partition that it owned, and the log offset of the step until which it did.
 
     The coordinator may give a partition to the next member before it notices that the owner is dead.
     """
     orderly = [one for one in rollouts(steps) if is_orderly(steps, one)]
     came_ms: dict[str, int] = {}
-    owned: dict[str, set[TopicPartition]] = {}
+    owned: dict[str, dict[TopicPartition, int]] = {}
     for before, step in pairwise(steps):
         if step.kind is StepKind.DELETED:
             came_ms.clear()
@@ -88,16 +119,15 @@ def _owners_gone(
         for present in before.members:
             came_ms.setdefault(present.member_id, before.at_ms)
             here = (TopicPartition(names.get(tp.topic, tp.topic), tp.partition) for tp in present.partitions or ())
-            still = (tp for tp in here if tp not in moved or step.log_offset > moved[tp][1])
-            owned.setdefault(present.member_id, set()).update(still)
+            owned.setdefault(present.member_id, {}).update(dict.fromkeys(here, step.log_offset))
         remaining = {present.member_id for present in step.members}
         attempt = next((one.first for one in orderly if one.first <= step.log_offset <= one.last), step.log_offset)
         for present in before.members:
             if present.member_id in remaining or _was_slow(present, step, came_ms[present.member_id]):
                 continue
             gone = OwnerGone(step.at_ms, step.log_offset, attempt, present.name)
-            for tp in owned.pop(present.member_id, ()):
-                yield tp, gone
+            for tp, until in owned.pop(present.member_id, {}).items():
+                yield tp, gone, until
 
 
 def _was_slow(present: PresentMember, step: HistoryStep, came_ms: int) -> bool:
@@ -109,7 +139,7 @@ def _was_slow(present: PresentMember, step: HistoryStep, came_ms: int) -> bool:
     return Cause.GONE in causes and present.poll_ms is not None and lived_ms >= present.poll_ms - POLL_EARLY_MS
 
 
-def _recent(owners: Sequence[OwnerGone], now_ms: int) -> list[OwnerGone]:
+def _recent(owners: Sequence[OwnerGone], now_ms: int) -> tuple[OwnerGone, ...]:
     """The last of these without a longer pause; empty if the loop is over."""
     recent: list[OwnerGone] = []
     later_ms = now_ms
@@ -118,7 +148,7 @@ def _recent(owners: Sequence[OwnerGone], now_ms: int) -> list[OwnerGone]:
             break
         recent.append(one)
         later_ms = one.at_ms
-    return recent[::-1]
+    return tuple(recent[::-1])
 
 
 def crash_loop_words(loops: Sequence[CrashLoop], now_ms: int) -> str:
@@ -128,8 +158,12 @@ def crash_loop_words(loops: Sequence[CrashLoop], now_ms: int) -> str:
     ago = format_duration(max(0, now_ms - gone[-1].at_ms) // 1000)
     return (
         f"crash loop at {_place(loops)}: {len(gone)} members came and went in {span}, the last {ago} ago, "
-        "and none committed past it"
+        f"and {_progress(loops)}"
     )
+
+
+def _progress(loops: Sequence[CrashLoop]) -> str:
+    return "none committed more than one record" if loops[0].crept else "none committed past it"
 
 
 def _place(loops: Sequence[CrashLoop]) -> str:
@@ -155,7 +189,7 @@ def with_crash_loops(
         last.log_offset,
         sum(step.rebalances for step in steps if first.log_offset <= step.log_offset <= last.log_offset),
         tuple(sorted({one.name for one in gone})),
-        f"{_place(loops)}: {plural(len(loops[0].gone), 'member')} came and went, and none committed past it",
+        f"{_place(loops)}: {plural(len(loops[0].gone), 'member')} came and went, and {_progress(loops)}",
     )
     others = [one for one in signatures if one.last < loop.first or one.first > loop.last]
     return tuple(sorted((*others, loop), key=lambda one: (one.first, one.last)))

@@ -142,6 +142,9 @@ class Signature(msgspec.Struct, frozen=True):
 LOOP = 3
 """So many attempts that end in the same way are a crash loop."""
 
+CREEPING_LOOP = 5
+"""So many are one if the offset moved between them, by a record at a time."""
+
 
 class OwnerGone(msgspec.Struct, frozen=True):
     """An owner of the partition that is gone since the step at ``log_offset``."""
@@ -161,6 +164,16 @@ class CrashLoop(PartitionValue, msgspec.Struct, frozen=True):
     offset: int | None
     """None if the log that was read has no commit of the partition."""
     gone: tuple[OwnerGone, ...]
+    crept: int = 0
+    """How far the offset moved meanwhile: at most one record from one owner to the next."""
+
+    @property
+    def _least(self) -> int:
+        return CREEPING_LOOP if self.crept else LOOP
+
+    def is_at(self, committed: int) -> bool:
+        """Whether the loop is at this committed offset; one that creeps may have moved since its log was read."""
+        return self.offset is None or 0 <= committed - self.offset <= (1 if self.crept else 0)
 
     def since(self, unread_ms: int | None) -> CrashLoop | None:
         """The loop at a record that was written at ``unread_ms``; None if too few owners went after that.
@@ -168,13 +181,13 @@ class CrashLoop(PartitionValue, msgspec.Struct, frozen=True):
         An owner of a partition without unread records has nothing to commit. None: the record is older than all.
         """
         gone = self.gone if unread_ms is None else tuple(one for one in self.gone if one.at_ms > unread_ms)
-        return None if len({one.attempt for one in gone}) < LOOP else replace(self, gone=gone)
+        return None if len({one.attempt for one in gone}) < self._least else replace(self, gone=gone)
 
     @property
     def least_since_ms(self) -> int:
-        """It is a loop if the record at ``offset`` was written before this time: then LOOP attempts ended after it."""
+        """It is a loop if the record at ``offset`` was written before this time: then enough of them ended after it."""
         attempts = {one.attempt: one.at_ms for one in self.gone}
-        return sorted(attempts.values())[-LOOP]
+        return sorted(attempts.values())[-self._least]
 
 
 class CauseCount(msgspec.Struct, frozen=True):

@@ -50,7 +50,7 @@ def crash_loops_in(report: GroupLag, evidence: LagEvidence) -> tuple[CrashLoop, 
     found = []
     for suspect in evidence.crash_loops:
         row = lagging.get(suspect.tp)
-        if row is None or row.partition.commit is None or suspect.offset not in (None, row.partition.commit.offset):
+        if row is None or row.partition.commit is None or not suspect.is_at(row.partition.commit.offset):
             continue
         loop = suspect.since(None if row.time_lag_ms is None else report.now_ms - row.time_lag_ms)
         if loop is not None:

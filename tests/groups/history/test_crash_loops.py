@@ -72,6 +72,65 @@ def moved_between(log: Log) -> Log:
     return killed(log.at(0), 2).commit(1, COMMIT + 1).at(60).generation(5, member("app/9", 0, 1))
 
 
+def creeping(log: Log, times: int = 6, by: int = 1) -> Log:
+    """Each process commits a record before it handles it, and that ends it."""
+    for life in range(1, times + 1):
+        log.at(life * 20).generation(1 + life, member(f"app/{life}", 0, 1)).commit(1, COMMIT + life * by)
+    return log
+
+
+def creeping_at_times(log: Log) -> Log:
+    """A retry counter: each record ends three processes."""
+    for life in range(1, 10):
+        log.at(life * 20).generation(1 + life, member(f"app/{life}", 0, 1)).commit(1, COMMIT + life // 3)
+    return log
+
+
+def lived_long(log: Log) -> Log:
+    """One process handles many records, and those after it one each."""
+    creeping(log).at(130).generation(8, member("app/7", 0, 1)).commit(1, 100)
+    for life in range(8, 14):
+        log.at(life * 20).generation(1 + life, member(f"app/{life}", 0, 1)).commit(1, 100 + life - 7)
+    return log
+
+
+def rewound(log: Log) -> Log:
+    return creeping(log).at(125).commit(1, 3)
+
+
+def two_records_in_a_life(log: Log) -> Log:
+    """The third of six processes handles two records, one after the other."""
+    creeping(log, 3).commit(1, COMMIT + 4)
+    for life in range(4, 7):
+        log.at(life * 20).generation(1 + life, member(f"app/{life}", 0, 1)).commit(1, COMMIT + life + 1)
+    return log
+
+
+def scaled(log: Log) -> Log:
+    """An autoscaler adds a second process six times; in between the one that stays handles two slow records."""
+    done = COMMIT
+    for turn in range(1, 7):
+        log.at(turn * 200).generation(2 * turn, member("stays/0", 0), member(f"app/{turn}", 1))
+        log.at(turn * 200 + 50).commit(1, done + 1)
+        log.at(turn * 200 + 100).generation(2 * turn + 1, member("stays/0", 0, 1))
+        log.at(turn * 200 + 140).commit(1, done + 2).at(turn * 200 + 180).commit(1, done + 3)
+        done += 3
+    return log
+
+
+def rolled_slowly(log: Log) -> Log:
+    """Two rollouts of three, one after the other, each process handles one record of partition 1."""
+    lives = ["a/1", "b/1", "c/1"]
+    log.at(2).generation(2, *(member(each, n) for n, each in enumerate(lives)))
+    for turn in range(6):
+        rest = [each for n, each in enumerate(lives) if n != turn % 3]
+        log.at(20 + 20 * turn).generation(3 + 2 * turn, member(rest[0], 0, 1), member(rest[1], 2))
+        log.commit(1, COMMIT + 1 + turn).commit(0, 100 * turn).commit(2, 100 * turn)
+        lives[turn % 3] = f"{'abc'[turn % 3]}/{2 + turn // 3}"
+        log.at(30 + 20 * turn).generation(4 + 2 * turn, *(member(each, n) for n, each in enumerate(lives)))
+    return log
+
+
 def same_offset(log: Log) -> Log:
     """A commit of the same offset, as a client makes when it closes."""
     return killed(log).commit(1, COMMIT)
@@ -110,10 +169,22 @@ def found_in(log: Log, now: float = 100) -> tuple[CrashLoop, ...]:
         (lambda log: killed(log, 3, every=601), {}),
         (lambda log: killed(log, 3).gone(RebalanceProtocol.CLASSIC), {0: (None, 3), 1: (COMMIT, 3)}),
         (rolled, {}),
+        (creeping, {0: (None, 6), 1: (COMMIT + 6, 6)}),
+        (creeping_at_times, {0: (None, 9), 1: (COMMIT + 3, 9)}),
+        (lambda log: creeping(log, 5), {0: (None, 5), 1: (COMMIT + 5, 5)}),
+        (lambda log: creeping(log, 4), {0: (None, 4)}),
+        (lambda log: creeping(log, 6, by=2), {0: (None, 6)}),
+        (two_records_in_a_life, {0: (None, 6)}),
+        (lived_long, {0: (None, 13), 1: (106, 6)}),
+        (rewound, {0: (None, 6)}),
+        (scaled, {}),
+        (rolled_slowly, {}),
     ],
 )  # fmt: skip
 def test_what_is_a_crash_loop(write: Callable[[Log], Log], loops: dict[int, tuple[int | None, int]]) -> None:
-    found = found_in(write(begun()))
+    log = write(begun())
+
+    found = found_in(log, max(100, (log.now_ms - T0) // 1000 + 10))
 
     assert {loop.partition: (loop.offset, len(loop.gone)) for loop in found} == loops
 
@@ -146,7 +217,17 @@ def test_words() -> None:
     assert crash_loop_words([zero, one], T0 + 100_000).startswith("crash loop at orders:0 and 1 more partition: ")
 
 
-@pytest.mark.parametrize("write", [killed, left, beside, consumers])
+def test_one_that_creeps() -> None:
+    loop = next(each for each in found_in(creeping(begun()), 140) if each.partition == 1)
+
+    # A record that was written while they went is none that five of them could have handled.
+    assert [loop.since(T0 + at * 1000) is None for at in (0, 39, 41, 101)] == [False, False, True, True]
+    assert loop.least_since_ms == T0 + 40_000
+    assert [loop.is_at(offset) for offset in (15, 16, 17, 18)] == [False, True, True, False]
+    assert crash_loop_words([loop], T0 + 140_000).endswith("the last 20s ago, and none committed more than one record")
+
+
+@pytest.mark.parametrize("write", [killed, left, beside, consumers, creeping])
 def test_lag_finds_what_history_suspects(write: Callable[[Log], Log]) -> None:
     log = write(begun())
 
