@@ -75,9 +75,16 @@ class LagOptions:
             help="Order of the rows (default: status). Of more than 250 groups only pages are sorted as a whole.",
         ),
     ] = SortBy.STATUS
-    top: Annotated[int | None, what_option("--top", "-n", metavar="N", min=1, help="Show the first N rows only.")] = (
-        None
-    )
+    top: Annotated[
+        int | None,
+        what_option(
+            "--top",
+            "-n",
+            metavar="N",
+            min=1,
+            help="Show the first N rows only, and always the one with the largest lag (not with --sort name).",
+        ),
+    ] = None
     isolation: Annotated[
         Isolation,
         what_option(

@@ -104,6 +104,27 @@ def test_groups_topics_partitions(kgroup: CommandLine, world: KafkaWorld, name: 
     assert [each["group"] for each in kgroup("lag", behind, name("no"), "-o", "json", exit_code=7).data] == [behind]
 
 
+def test_a_batch_job_that_waits_for_its_next_run_comes_last(
+    kgroup: CommandLine, world: KafkaWorld, name: Name, at: At, bystander: str
+) -> None:
+    """It has no reader, but no records arrive; ``--top`` has the largest lag all the same."""
+    daily, orders, moment = world.topic(name("daily")), world.topic(name("orders")), now_ms() + 20 * MINUTE
+    nightly, left = name("nightly"), name("left")
+    world.produce_at(daily, 0, [moment - HOUR] * 24)
+    world.produce_at(orders, 0, [moment - n * MINUTE for n in reversed(range(1, 9))])
+    world.commit(nightly, {(daily, 0): 0})
+    world.commit(left, {(orders, 0): 3})
+    at(moment)
+
+    lines = kgroup("lag", nightly, left).stdout.splitlines()
+
+    assert [line.split()[0] for line in lines[2:4]] == [left, nightly]
+    assert all("NO-READER" in line for line in lines[2:4])
+    assert lines[4:] == ["1 of 2 groups has no reader while records arrive.", f"-> kgroup describe {left}"]
+    assert kgroup("lag", nightly, left, "--top", "1", "-o", "name").stdout.split() == [nightly]
+    assert kgroup("lag", nightly, left, "--sort", "name", "--top", "1", "-o", "name").stdout.split() == [left]
+
+
 @pytest.mark.parametrize("form", ["csv", "name", "json"])
 def test_groups_that_are_read_in_parts_have_the_same_rows(
     kgroup: CommandLine, world: KafkaWorld, name: Name, monkeypatch: pytest.MonkeyPatch, form: str

@@ -20,6 +20,7 @@ _KINDS = (
     {"lag": 1700, "last_ago": HOUR, "age": HOUR},
     {"lag": 1700, "timed": False},
     {"lag": 600, "incoming": 49.0},
+    {"lag": 24, "incoming": 0.0, "last_ago": HOUR, "age": HOUR},
 )
 
 
@@ -35,12 +36,15 @@ def _report(name: str, number: int, topics: Sequence[str], partitions: int) -> G
 
 
 _NAMES = ("a", "a b", "billing", 'quoted "x", y', "search", "", "\ufefffirst", "z-1", "z-10", "z-2")
+_ALL_ARRIVES = Part(0, 10**6, incoming=10.0, outgoing=900.0)
+LARGEST = measure_lag(replace(group([_ALL_ARRIVES]), name="largest"), evidence([_ALL_ARRIVES]))
 GROUPS = (
     *(_report(name, number, ("audit", "orders")[: 1 + number % 2], 5) for number, name in enumerate(_NAMES)),
     *(_report(f"alike-{number}", 3, ("orders",), 11) for number in range(4)),
     _report("without-partitions", 0, (), 0),
+    LARGEST,
 )
-"""In no order. Most have several partitions, some two topics, one nothing."""
+"""In no order. Most have several partitions, some two topics, one nothing; the one with the largest lag does well."""
 
 
 def in_order(by: SortBy) -> list[GroupLag]:
