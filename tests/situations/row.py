@@ -37,18 +37,21 @@ class Need(StrEnum):
 class Program:
     """Members of one group that behave alike; each is a process of its own."""
 
-    commit: str  # auto | store | each | batch | timer:S | none | flip | fixed:t:0=10@1s | txn
-    # At a poison record: seek | seek+commit | pause | block | sleep | close-exit | kill9 | abort | dlq | retry:N
-    bad: str = "sleep"
+    # auto: by librdkafka itself, at delivery | store: by itself, after processing | each | batch | timer:S | none
+    # | flip: each, and at a record that fails first its offset, then the position
+    commit: str
+    # At a poison record: seek back | seek+commit that offset | pause the partition | block | close-exit | kill9
+    # | dlq: put it aside | retry:N works at the Nth try. With a batch, back is where the batch began.
+    bad: str = "pause"
     members: int = 1
     topics: tuple[str, ...] = ("t",)
     group: str = "g"  # programs of one name share the group
     name: str = "app"  # one name for each program of a row; actions name it
     restart_s: float | None = None  # after how long a dead member is started again; None: never
-    life: str = ""  # ends by itself: 8s (kill -9) | 8s:close | records:N:kill9 | before-sync; "": never
+    life: str = ""  # ends by itself, with kill -9 or closing: 8s | 8s:close | records:N:kill9; "": never
     batch: int = 1  # records of a consume()
     work_ms: int = 0  # for each record
-    subscribe: str = "topics"  # topics | assign | ^pattern
+    subscribe: str = "topics"  # topics | assign
     waits: bool = False  # is not started with the row; an action `start` does
     # Of the client, over CLIENT_SETTINGS; `{n}` in a value is the member's number.
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -79,8 +82,9 @@ class Feed:
 class Action:
     """What is done `after_s` seconds after the situation began: `Action(0, "poison", "t:0")`.
 
-    `poison PLACE`, `quiet` (the feed stops), `kill`, `term`, `stop`, `cont` and `start` of a program (`app`), a member
-    of it (`app-0`) or all (nothing), `reset PLACE=OFFSET`, `partitions t=5`, `delete-records PLACE=OFFSET`.
+    `poison PLACE`, `quiet` (the feed stops), `kill`, `term`, `stop`, `cont`, `end` (SIGTERM, and never again) and
+    `start` of a program (`app`), a member of it (`app-0`) or all (nothing), `reset PLACE=OFFSET`, `partitions t=5`,
+    `delete-records PLACE=OFFSET`.
     """
 
     after_s: float
@@ -153,7 +157,7 @@ class Spec:
     """What a nursery is told of one member; JSON on its way (`dataclasses.asdict`).
 
     The member writes its log by lines, each with the time in ms before it: `P topic:0 17` processed, `F topic:0 17`
-    failed, `C topic:0=18 topic:1=4` committed, `A topic:0 topic:1` owns from now on, `X reason` its end.
+    failed, `C topic:0=18 topic:1=4` committed, `A topic:0 topic:1` assigned, `R topic:0` revoked, `X closed` its end.
     """
 
     id: str  # poison-flip.app-0, unique in a run; client.id is app-0

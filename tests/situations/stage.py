@@ -11,7 +11,13 @@ from typing import Final, Protocol
 from tests.helpers.kafka_world import KafkaWorld
 from tests.situations.row import CLIENT_SETTINGS, Action, Feed, Program, Row, Spec
 
-SIGNALS: Final = {"kill": signal.SIGKILL, "term": signal.SIGTERM, "stop": signal.SIGSTOP, "cont": signal.SIGCONT}
+SIGNALS: Final = {
+    "kill": signal.SIGKILL,
+    "term": signal.SIGTERM,
+    "end": signal.SIGTERM,
+    "stop": signal.SIGSTOP,
+    "cont": signal.SIGCONT,
+}
 
 
 class Nursery(Protocol):
@@ -146,7 +152,7 @@ class Stage:
                         self._start(member)
             case _:
                 for member in self._named(action.what):
-                    # Who is told to end is not started again, unless the program is to: a pod that is replaced.
+                    member.wanted &= action.do != "end"
                     self._signal(member, SIGNALS[action.do])
 
     def _admin(self, do: str, place: str, offset: int) -> None:

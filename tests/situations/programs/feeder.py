@@ -1,0 +1,96 @@
+"""The records of all situations, written by one thread."""
+
+import threading
+import time
+from dataclasses import dataclass
+from typing import Final, Self
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from tests.situations.row import Feed
+
+POISON: Final = b"poison"
+HEALTHY: Final = b"x"
+_IN_A_BURST: Final = 5
+"""Before the poison and after it, in one go: that a client commits each record shows where the next one was there."""
+
+Place = tuple[str, int]
+
+
+@dataclass(slots=True)
+class _Fed:
+    feed: Feed
+    next_s: float
+
+
+class Feeder:
+    """Feeds places of the broker until the block ends."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5, "log_level": 0}
+        )
+        self._fed: dict[Place, _Fed] = {}
+        self._poisoned: dict[Place, list[int]] = {}
+        self._failed: list[KafkaError] = []
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._write)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._over.set()
+        self._thread.join()
+        assert self._producer.flush(30) == 0
+        assert not self._failed, self._failed
+
+    def feed(self, topic: str, partition: int, feed: Feed) -> None:
+        """From now on, until it is quiet."""
+        with self._lock:
+            self._fed[topic, partition] = _Fed(feed, time.monotonic())
+
+    def quiet(self, topic: str) -> None:
+        """No more records of a topic."""
+        with self._lock:
+            self._fed = {place: fed for place, fed in self._fed.items() if place[0] != topic}
+
+    def poison(self, topic: str, partition: int) -> None:
+        """One record that its application cannot process, among others."""
+
+        def written(error: KafkaError | None, message: Message) -> None:
+            self._written(error, message)
+            if error is None:
+                offset = message.offset()
+                assert offset is not None
+                self._poisoned.setdefault((topic, partition), []).append(offset)
+
+        with self._lock:
+            self._some(topic, partition, _IN_A_BURST)
+            self._producer.produce(topic, POISON, partition=partition, on_delivery=written)
+            self._some(topic, partition, _IN_A_BURST)
+
+    def poisoned(self, topic: str, partition: int) -> tuple[int, ...]:
+        """The offsets of its poison, as far as the broker has acknowledged it."""
+        return tuple(self._poisoned.get((topic, partition), ()))
+
+    def _write(self) -> None:
+        while not self._over.is_set():
+            now = time.monotonic()
+            with self._lock:
+                for (topic, partition), fed in self._fed.items():
+                    if fed.next_s <= now:
+                        count, every_s = fed.feed.burst or (1, 1 / fed.feed.per_s)
+                        self._some(topic, partition, count)
+                        fed.next_s = max(fed.next_s + every_s, now - every_s)
+            self._producer.poll(0.05)
+
+    def _some(self, topic: str, partition: int, count: int) -> None:
+        for _ in range(count):
+            self._producer.produce(topic, HEALTHY, partition=partition, on_delivery=self._written)
+
+    def _written(self, error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            self._failed.append(error)

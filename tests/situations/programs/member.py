@@ -1,0 +1,198 @@
+"""A member of a group, as `Program` says: it polls, processes, commits by its habit, and meets poison in its own way.
+
+`python -m tests.situations.programs.member SPEC`, a `Spec` as JSON. What it did is in its log (`Spec`).
+"""
+
+import math
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+from tests.situations.programs.feeder import POISON
+from tests.situations.row import Spec
+
+_BETWEEN_TRIES_S = 0.5
+
+
+class Over(Exception):
+    """It closes, and ends."""
+
+
+class Life:
+    """How long it lives, by `Program.life`."""
+
+    def __init__(self, life: str) -> None:
+        match = re.fullmatch(r"(?:(\d+)s(:close)?|records:(\d+):kill9)?", life)
+        assert match, f"no such life: {life}"
+        seconds, closes, records = match.groups()
+        self.closes = bool(closes)
+        self.records = 0
+        self._until_s = time.monotonic() + float(seconds) if seconds else math.inf
+        self._most = float(records) if records else math.inf
+
+    def is_over(self, now_s: float) -> bool:
+        """Whether its time has come."""
+        return now_s >= self._until_s or self.records >= self._most
+
+
+class Member:
+    """One consumer and its habits."""
+
+    def __init__(self, spec: Spec) -> None:
+        self._spec = spec
+        self._habit, _, parameter = spec.commit.partition(":")
+        self._every_s = float(parameter.removesuffix("s")) if self._habit == "timer" else 0.0
+        self._log = Path(spec.log).open("a", buffering=1)  # noqa: SIM115  (as long as the process)
+        self._life = Life(spec.life)
+        self._committed_s = time.monotonic()
+        self._reached: dict[tuple[str, int], int] = {}  # the next offset of what it processed and has not committed
+        self._tries: dict[tuple[str, int, int], int] = {}
+        self._ends = False
+        self._consumer = Consumer(
+            {
+                **spec.settings,
+                "enable.auto.commit": self._habit in ("auto", "store"),
+                "enable.auto.offset.store": self._habit == "auto",
+                "log_level": 0,
+            }
+        )
+
+    def run(self) -> None:
+        """Until it is told to end, by SIGTERM, or has had enough."""
+        signal.signal(signal.SIGTERM, self._end)
+        if self._spec.subscribe == "assign":
+            known = self._consumer.list_topics(timeout=30).topics
+            self._consumer.assign(
+                [TopicPartition(topic, n) for topic in self._spec.topics for n in known[topic].partitions]
+            )
+        else:
+            self._consumer.subscribe(list(self._spec.topics), on_assign=self._assigned, on_revoke=self._revoked)
+        with suppress(Over):
+            while not self._ends:
+                self._poll()
+        self._commit_reached()
+        self._consumer.close()
+        self._say("X closed")
+
+    def _end(self, *_: object) -> None:
+        self._ends = True
+
+    def _poll(self) -> None:
+        if self._life.is_over(time.monotonic()):
+            self._die()
+        batch = [message for message in self._consumer.consume(self._spec.batch, 0.5) if message.error() is None]
+        for message in batch:
+            if not self._process(message):
+                self._meet(message, batch)
+                return
+        if self._habit == "batch" or self._is_time():
+            self._commit_reached()
+
+    def _is_time(self) -> bool:
+        return self._habit == "timer" and time.monotonic() - self._committed_s >= self._every_s
+
+    def _process(self, message: Message) -> bool:
+        """Whether it could."""
+        topic, partition, offset = _place(message)
+        time.sleep(self._spec.work_ms / 1000)
+        if message.value() == POISON and not self._can_now((topic, partition, offset)):
+            self._say(f"F {topic}:{partition} {offset}")
+            return False
+        self._say(f"P {topic}:{partition} {offset}")
+        self._reached[topic, partition] = offset + 1
+        self._life.records += 1
+        if self._habit == "store":
+            self._consumer.store_offsets(offsets=[TopicPartition(topic, partition, offset + 1)])
+        elif self._habit in ("each", "flip"):
+            self._commit_reached()
+        if self._life.is_over(time.monotonic()):
+            self._die()
+        return True
+
+    def _die(self) -> None:
+        if self._life.closes:
+            raise Over
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def _can_now(self, record: tuple[str, int, int]) -> bool:
+        """Poison is put aside by some, and works at a later try in others."""
+        bad, _, wanted = self._spec.bad.partition(":")
+        self._tries[record] = self._tries.get(record, 0) + 1
+        return bad == "dlq" or (bad == "retry" and self._tries[record] >= int(wanted))
+
+    def _meet(self, message: Message, batch: list[Message]) -> None:
+        """What it does about a record that it cannot process."""
+        topic, partition, offset = _place(message)
+        time.sleep(_BETWEEN_TRIES_S)
+        match self._spec.bad:
+            case "kill9":
+                os.kill(os.getpid(), signal.SIGKILL)
+            case "close-exit":
+                self._reached.pop((topic, partition), None)
+                raise Over
+            case "block":
+                while True:
+                    time.sleep(1)
+            case "pause":
+                self._consumer.pause([TopicPartition(topic, partition)])
+            case _:
+                self._again(batch)
+                if self._habit == "flip":
+                    self._commit({(topic, partition): offset})
+                    self._commit({(topic, partition): offset + 1})
+
+    def _again(self, batch: list[Message]) -> None:
+        """Seek back to where the batch began, and commit that, if this client does."""
+        first: dict[tuple[str, int], int] = {}
+        for message in batch:
+            topic, partition, offset = _place(message)
+            first.setdefault((topic, partition), offset)
+        for place, offset in first.items():
+            self._reached.pop(place, None)
+            self._consumer.seek(TopicPartition(*place, offset))
+        if self._spec.bad == "seek+commit":
+            self._commit(first)
+
+    def _commit_reached(self) -> None:
+        self._committed_s = time.monotonic()
+        reached, self._reached = self._reached, {}
+        if reached and self._habit in ("each", "flip", "batch", "timer"):
+            self._commit(reached)
+
+    def _commit(self, offsets: Mapping[tuple[str, int], int]) -> None:
+        try:
+            self._consumer.commit(offsets=[TopicPartition(*at, n) for at, n in offsets.items()], asynchronous=False)
+        except KafkaException as error:  # a rebalance came between
+            self._say(f"E {error}")
+        else:
+            self._say("C " + " ".join(f"{topic}:{partition}={n}" for (topic, partition), n in offsets.items()))
+
+    def _assigned(self, _: Consumer, places: list[TopicPartition]) -> None:
+        self._say("A " + " ".join(f"{place.topic}:{place.partition}" for place in places))
+
+    def _revoked(self, _: Consumer, places: list[TopicPartition]) -> None:
+        self._commit_reached()
+        self._say("R " + " ".join(f"{place.topic}:{place.partition}" for place in places))
+
+    def _say(self, what: str) -> None:
+        self._log.write(f"{time.time_ns() // 1_000_000} {what}\n")
+
+
+def _place(message: Message) -> tuple[str, int, int]:
+    topic, partition, offset = message.topic(), message.partition(), message.offset()
+    assert topic is not None
+    assert partition is not None
+    assert offset is not None
+    return topic, partition, offset
+
+
+if __name__ == "__main__":
+    Member(msgspec.json.decode(sys.argv[1], type=Spec)).run()

@@ -1,0 +1,53 @@
+"""What was said of each row at each moment, stored in results.json; pages and bounds are made from it."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from tests.situations.conclude import BAD, Cell, Worth
+from tests.situations.row import Moment
+
+RESULTS: Final = Path(__file__).with_name("results.json")
+
+
+class Result(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A row at a moment, verb by verb."""
+
+    row: str
+    moment: Moment
+    cells: tuple[Cell, ...] = ()
+    void: str = ""  # why nothing was judged: late, or the situation was not as the row says
+
+    @property
+    def is_bad(self) -> bool:
+        """A wrong or harmful answer, or none that could be judged."""
+        return bool(self.void) or any(cell.worth in BAD for cell in self.cells)
+
+    def line(self) -> str:
+        """What is worst first: `30s  poison-flip  wrong: lag (t:0 is rewind); silent: peek; right: doctor`."""
+        head = f"{self.moment:>3}  {self.row:<22} "
+        if self.void:
+            return f"{head}not judged: {self.void}"
+        return head + "; ".join(
+            f"{worth}: {_verbs(cells)}"
+            for worth in reversed(Worth)
+            if (cells := [cell for cell in self.cells if cell.worth is worth])
+        )
+
+
+def _verbs(cells: Sequence[Cell]) -> str:
+    return ", ".join(f"{cell.verb} ({cell.why})" if cell.why else cell.verb for cell in cells)
+
+
+def stored(path: Path = RESULTS) -> tuple[Result, ...]:
+    """The results of earlier runs; none where there is no file."""
+    return msgspec.json.decode(path.read_bytes(), type=tuple[Result, ...]) if path.exists() else ()
+
+
+def store(new: Iterable[Result], path: Path = RESULTS) -> None:
+    """Put these in place of earlier ones of the same row and moment."""
+    merged = {(result.row, result.moment): result for result in (*stored(path), *new)}
+    ordered = sorted(merged.values(), key=lambda result: (result.row, result.moment.seconds))
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(ordered), indent=1) + b"\n")

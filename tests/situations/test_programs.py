@@ -1,0 +1,65 @@
+"""Members and the feeder are what rows call them."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.waiting import wait_for
+from tests.situations.programs.feeder import Feeder
+from tests.situations.programs.member import Life
+from tests.situations.programs.nursery import Nursery
+from tests.situations.row import Action, Feed, Program, Row
+from tests.situations.stage import Stage
+
+
+def test_a_life_ends_by_time_or_by_records() -> None:
+    assert not Life("").is_over(1e12)
+    by_time = Life("8s:close")
+    assert by_time.closes
+    assert not by_time.is_over(0)
+    assert by_time.is_over(1e12)
+    by_records = Life("records:2:kill9")
+    by_records.records = 1
+    assert not by_records.is_over(0)
+    by_records.records = 2
+    assert by_records.is_over(0)
+    with pytest.raises(AssertionError, match="no such life: 8m"):
+        Life("8m")
+
+
+@pytest.mark.parametrize(
+    ("commit", "bad", "after_poison"),
+    [("auto", "seek", 1), ("store", "seek", 0), ("each", "seek+commit", 0), ("each", "dlq", 2)],
+)
+def test_what_is_committed_at_poison(
+    world: KafkaWorld, name: Callable[[str], str], tmp_path: Path, commit: str, bad: str, after_poison: int
+) -> None:
+    """The offset of the record, or the one after it; a client that puts it aside goes on."""
+    row = Row(
+        id="row",
+        cause="",
+        programs=(Program(commit=commit, bad=bad, settings={"auto.commit.interval.ms": "100"}),),
+        topics={"t": 1},
+        feed=Feed(per_s=20),
+        begin=(Action(0, "poison", "t:0"),),
+    )
+    with Nursery() as nursery, Feeder(world.bootstrap) as feeder:
+        stage = Stage(row, name("situation"), world, nursery, feeder, tmp_path)
+        topic, group = world.topic(stage.topics["t"]), stage.groups["g"]
+
+        def committed() -> int:
+            return world.committed(group).get((topic, 0), (0, ""))[0]
+
+        stage.start()
+        wait_for(lambda: committed() > 0, "a commit before anything is wrong")
+        stage.begin(0.0)
+        stage.tick(0.0, {})
+        poison = wait_for(lambda: feeder.poisoned(topic, 0), "the poison written")[0]
+        if after_poison == 2:
+            wait_for(lambda: committed() > poison + 1, "a commit past the poison")
+        else:
+            log = tmp_path / "app-0.log"
+            wait_for(lambda: log.read_text().count(f" F {topic}:0 {poison}\n") >= 3, "three tries")
+            assert committed() == poison + after_poison

@@ -1,0 +1,35 @@
+"""What is stored of a run."""
+
+from pathlib import Path
+
+from tests.situations.conclude import Cell, Worth
+from tests.situations.results import Result, store, stored
+from tests.situations.row import Moment
+
+SILENT = Result("row", Moment.HALF_A_MINUTE, (Cell("lag", Worth.SILENT),))
+WRONG = Result(
+    "row",
+    Moment.TWO_MINUTES,
+    (Cell("lag", Worth.RIGHT), Cell("peek", Worth.RIGHT), Cell("doctor", Worth.WRONG, "storm")),
+)
+
+
+def test_a_run_replaces_what_it_looked_at_and_keeps_the_rest(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    assert stored(path) == ()
+    later = Result("row", Moment.TEN_MINUTES, void="late")
+    store([later, SILENT, WRONG], path)
+    named = Result("row", Moment.HALF_A_MINUTE, (Cell("lag", Worth.RIGHT, commands=("peek",)),))
+    store([named], path)
+    assert stored(path) == (named, WRONG, later)
+
+
+def test_a_line_says_the_worst_first() -> None:
+    assert WRONG.line().split(maxsplit=2) == ["2m", "row", "wrong: doctor (storm); right: lag, peek"]
+    assert Result("row", Moment.TEN_MINUTES, void="late").line().endswith("not judged: late")
+
+
+def test_what_is_wrong_or_was_not_judged_is_bad() -> None:
+    assert WRONG.is_bad
+    assert Result("row", Moment.TEN_MINUTES, void="late").is_bad
+    assert not SILENT.is_bad
