@@ -15,6 +15,7 @@ CHANGING: Final = frozenset({"reset", "delete-offsets", "delete", "evict", "undo
 _LEFT_OUT: Final = frozenset({"-b", "--bootstrap-server", "--timeout", "-o", "--output", "--execute"})
 _FAR: Final = 2
 _PLACE: Final = re.compile(r"(.+:\d+)(?:=(\d+))?")
+_SYMBOL: Final = re.compile(r"=([PBCE])([+-]\d+)?\b")
 _NAMES: Final = frozenset({"--instance", "--member", "--client", "--topic"})
 
 
@@ -43,15 +44,24 @@ def shape(command: str, group: str, topics: Mapping[str, str], symbols: Mapping[
 
 def relative(offset: int, symbols: Mapping[str, int]) -> str:
     """`P+1` for the offset after P; the number itself where no symbol is near."""
-    for name, value in symbols.items():
-        if abs(offset - value) <= _FAR:
-            return f"{name}{offset - value:+d}" if offset != value else name
+    for name in "PBCE":
+        away = offset - symbols.get(name, offset)
+        if name in symbols and abs(away) <= _FAR:
+            return f"{name}{away:+d}" if away else name
     return str(offset)
 
 
-def matches(shaped: str, pattern: str) -> bool:
-    """Whether a shape has the words of a row's pattern: `reset` is any reset, `reset --to-offset t:0=P+2` that one."""
-    return set(pattern.split()) <= set(shaped.split())
+def matches(shaped: str, pattern: str, symbols: Mapping[str, int]) -> bool:
+    """Whether a shape has the words of a row's pattern: `reset` is any reset, `reset t:0=P+2` that one.
+
+    `t:0=B+1` is the same as `t:0=P-2` where the numbers are the same.
+    """
+
+    def near(match: re.Match[str]) -> str:
+        value = symbols.get(match[1])
+        return "=unknown" if value is None else f"={relative(value + int(match[2] or 0), symbols)}"
+
+    return set(_SYMBOL.sub(near, pattern).split()) <= set(shaped.split())
 
 
 def changes(shaped: str) -> bool:

@@ -49,12 +49,19 @@ class Cell:
 
 def conclude(row: Row, said: Said, symbols: Mapping[str, int]) -> Cell:
     """The worth of what a verb said of a row's group."""
-    harmful = [command for command in said.commands if any(matches(command, harm) for harm in row.harms)]
+    harmful = [command for command in said.commands if _is_harmful(command, row, symbols)]
     wrong = list(_wrong(row, said, symbols))
     if harmful or wrong:
         why = "; ".join([*(f"prints `{command}`" for command in harmful), *wrong])
         return Cell(said.verb, Worth.HARMFUL if harmful else Worth.WRONG, why, said.commands)
     return Cell(said.verb, _worth(row, said, symbols), commands=said.commands)
+
+
+def _is_harmful(command: str, row: Row, symbols: Mapping[str, int]) -> bool:
+    """A command that helps does no harm, as a skip of the first record of a batch where just that is the bad one."""
+    return any(matches(command, harm, symbols) for harm in row.harms) and not any(
+        matches(command, help_, symbols) for help_ in row.helps
+    )
 
 
 def named(cells: tuple[Cell, ...]) -> bool:

@@ -134,8 +134,11 @@ def test_shape(command: str, expected: str) -> None:
 
 def test_a_pattern_matches_each_shape_with_its_words() -> None:
     shaped = "reset --to-offset t:0=P+1 --save-skipped"
-    assert matches(shaped, "reset")
-    assert matches(shaped, "reset t:0=P+1")
-    assert not matches(shaped, "reset t:0=P+2")
+    symbols = {"P": 12, "B": 11, "E": 12}
+    assert matches(shaped, "reset", symbols)
+    assert matches(shaped, "reset t:0=P+1", symbols)
+    assert matches(shaped, "reset t:0=B+2", symbols)
+    assert not matches(shaped, "reset t:0=P+2", symbols)
+    assert not matches(shaped, "reset t:0=C+1", symbols)
     assert changes(shaped)
     assert not changes("peek")

@@ -1,6 +1,13 @@
 """The table: every situation of the corpus."""
 
 from tests.situations.row import Row
-from tests.situations.table import healthy, records
+from tests.situations.table import crashes, healthy, members, offsets, records, slow
 
-ROWS: tuple[Row, ...] = (*healthy.ROWS, *records.ROWS)
+ROWS: tuple[Row, ...] = (
+    *healthy.ROWS,
+    *records.ROWS,
+    *crashes.ROWS,
+    *slow.ROWS,
+    *members.ROWS,
+    *offsets.ROWS,
+)

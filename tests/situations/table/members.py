@@ -1,0 +1,146 @@
+"""Members that differ from the others, come and go, or are gone."""
+
+from tests.situations.row import Action, Moment, Program, Row, Says
+
+STORM = "rebalance-storm"
+WHILE_IT_WAITS = Says(lag="stop stall", rules="stalled-commits")
+
+
+def static(session_ms: int) -> dict[str, str]:
+    """A static member with a session of its own."""
+    return {"group.instance.id": "{n}-static", "session.timeout.ms": str(session_ms)}
+
+
+ROWS = (
+    Row(
+        id="slow-member",
+        cause="one of three members takes 900 ms a record",
+        programs=(
+            Program(commit="each", members=2),
+            Program(commit="each", name="slow", work_ms=900),
+        ),
+        topics={"t": 6},
+        right=Says(rules="skewed-lag", describe="slow-0"),
+        allowed=Says(lag="warn stall stop", rules="skewed-partitions large-gap"),
+        wrong=Says(rules="hot-partition"),
+        harms=("reset",),
+        helps=("restart slow",),
+    ),
+    Row(
+        id="intruder",
+        cause="somebody's laptop is a member: its partitions are read there, and nothing is committed",
+        programs=(
+            Program(commit="each", members=2),
+            Program(commit="none", name="laptop", waits=True),
+        ),
+        topics={"t": 6},
+        begin=(Action(0, "start", "laptop"),),
+        right=Says(lag="stop", rules="stalled-commits skewed-lag", describe="laptop-0"),
+        harms=("reset",),
+        helps=("evict",),
+    ),
+    Row(
+        id="static-gone",
+        cause="a static member was killed and stays away: its partitions wait until its session ends",
+        programs=(Program(commit="each", members=2, settings=static(300000)),),
+        begin=(Action(0, "kill", "app-0"),),
+        right=Says(lag="stop", describe="0-static"),
+        allowed=Says(rules="stalled-commits skewed-lag static-session"),
+        harms=("evict 1-static", "reset"),
+        helps=("evict --instance 0-static",),
+        timeouts="session 5 m",
+    ),
+    Row(
+        id="no-rejoin",
+        cause="a member that hangs does not rejoin, and all others wait for it",
+        programs=(
+            Program(commit="each", members=3, bad="block"),
+            Program(commit="each", name="fourth", waits=True),
+        ),
+        topics={"t": 4},
+        begin=(Action(0, "poison", "t:0"), Action(5, "start", "fourth")),
+        right=Says(describe="waits? (.*)for"),
+        allowed=WHILE_IT_WAITS,
+    ),
+    Row(
+        id="flapper",
+        cause="one member leaves 3 s after each join, and is back 4 s later",
+        programs=(
+            Program(commit="each", members=3),
+            Program(commit="each", name="flapper", life="3s:close", restart_s=4, waits=True),
+        ),
+        topics={"t": 6},
+        begin=(Action(0, "start", "flapper"),),
+        right=Says(rules=STORM, describe="flapper-0"),
+        allowed=WHILE_IT_WAITS,
+        wrong=Says(history="session-expired"),
+        harms=("reset",),
+    ),
+    Row(
+        id="pauses",
+        cause="a process stands for 14 s of each 30 s, as in a garbage collection; its session ends each time",
+        programs=(Program(commit="each", members=2),),
+        begin=tuple(
+            Action(at + wait, do, "app-0") for at in range(0, 600, 30) for wait, do in ((0, "stop"), (14, "cont"))
+        ),
+        right=Says(rules=STORM, history="session-expired"),
+        allowed=WHILE_IT_WAITS,
+        wrong=Says(history="crash-loop"),
+        harms=("reset",),
+        timeouts="session 10 s",
+    ),
+    Row(
+        id="same-instance",
+        cause="two processes have one group.instance.id, and fence each other again and again",
+        programs=(
+            Program(commit="each", restart_s=3, settings={"group.instance.id": "same"}),
+            Program(commit="each", name="twin", restart_s=3, waits=True, settings={"group.instance.id": "same"}),
+        ),
+        begin=(Action(0, "start", "twin"),),
+        right=Says(describe="two processes|same group.instance.id", history="static-member-replaced"),
+        wrong=Says(history="crash-loop"),
+        harms=("reset", "evict"),
+    ),
+    Row(
+        id="zombie",
+        cause="za does not own t:1 any more, and goes on to commit an old offset of it",
+        programs=(
+            Program(commit="each", name="zb", members=1),
+            Program(commit="fixed:t:1=10@1s", name="za", waits=True),
+        ),
+        begin=(Action(0, "start", "za"),),
+        right=Says(describe="two (writers|members|clients)|any member may have", history="a-member"),
+        allowed=Says(lag="rewind stall stop", rules="stalled-commits skewed-lag"),
+        harms=("undo",),
+    ),
+    Row(
+        id="two-apps",
+        cause="two applications, each with its own topic, have one group.id",
+        programs=(
+            Program(commit="each", topics=("a",), name="one"),
+            Program(commit="each", topics=("b",), name="two"),
+        ),
+        topics={"a": 2, "b": 2},
+        right=Says(rules="mixed-subscriptions"),
+        harms=("reset", "delete-offsets"),
+        named_by=Moment.TEN_MINUTES,
+    ),
+    Row(
+        id="scaled-to-0",
+        cause="all members were closed, and records go on to arrive",
+        programs=(Program(commit="each", members=2),),
+        begin=(Action(0, "term"),),
+        right=Says(lag="no-reader", rules="no-reader"),
+        wrong=Says(history="session-expired|crash-loop"),
+        helps=("start",),
+    ),
+    Row(
+        id="all-killed",
+        cause="all members were killed, and records go on to arrive",
+        programs=(Program(commit="each", members=2),),
+        begin=(Action(0, "kill"),),
+        right=Says(lag="no-reader", rules="no-reader", history="session-expired"),
+        wrong=Says(history="crash-loop"),
+        helps=("start",),
+    ),
+)

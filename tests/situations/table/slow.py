@@ -1,0 +1,71 @@
+"""Members that hang, or take too long."""
+
+from tests.situations.row import Action, At, Feed, Program, Row, Says
+
+POISON = (Action(0, "poison", "t:0"),)
+MINUTE = {"max.poll.interval.ms": "60000"}
+
+ROWS = (
+    Row(
+        id="hang-poll",
+        cause="its handler hangs at P; after max.poll.interval.ms it leaves the group, and its process lives on",
+        programs=(Program(commit="each", bad="block", settings=MINUTE),),
+        begin=POISON,
+        at=(At("t:0", offset="P", committed="P"),),
+        right=Says(describe="max.poll.interval.ms.*(hang|hung|process)", history="poll-interval-exceeded"),
+        allowed=Says(lag="no-reader stop", rules="no-reader stalled-commits"),
+        wrong=Says(history="session-expired"),
+        helps=("restart",),
+        timeouts="max.poll.interval.ms 60 s",
+    ),
+    Row(
+        id="hang-default",
+        cause="one of two members hangs at P and heartbeats on; its partition stands",
+        programs=(Program(commit="each", members=2, bad="block"),),
+        begin=POISON,
+        at=(At("t:0", offset="P", committed="P"),),
+        right=Says(lag="stop", rules="stalled-commits", describe="<P>"),
+        allowed=Says(lag="no-reader", rules="no-reader rebalance-storm"),
+        helps=("reset --to-offset t:0=P+1 --save-skipped",),
+    ),
+    Row(
+        id="hang-endless",
+        cause="its handler hangs at P, and its max.poll.interval.ms is an hour",
+        programs=(Program(commit="each", bad="block", settings={"max.poll.interval.ms": "3600000"}),),
+        begin=POISON,
+        at=(At("t:0", offset="P", committed="P"),),
+        right=Says(lag="stop", rules="stalled-commits", describe="<P>"),
+        allowed=Says(rules="poll-interval"),
+    ),
+    Row(
+        id="frozen-process",
+        cause="a process is frozen; its session ends, and the other member takes over",
+        programs=(Program(commit="each", members=2),),
+        begin=(Action(0, "stop", "app-0"),),
+        right=Says(describe="session (ended|expired)", history="session-expired"),
+        wrong=Says(history="crash-loop"),
+        harms=("reset",),
+        timeouts="session 10 s",
+    ),
+    Row(
+        id="slow-batch",
+        cause="a batch takes longer than max.poll.interval.ms: it leaves, comes back and reads the same batch again",
+        programs=(Program(commit="batch", batch=50, work_ms=2000, settings={"max.poll.interval.ms": "30000"}),),
+        right=Says(describe="max.poll.(interval.ms|records)", rules="rebalance-storm"),
+        allowed=Says(lag="stop stall no-reader", rules="stalled-commits no-reader large-gap poll-interval"),
+        wrong=Says(history="session-expired"),
+        harms=("reset",),
+        timeouts="max.poll.interval.ms 30 s",
+    ),
+    Row(
+        id="too-slow",
+        cause="one member takes 200 ms a record, and 12 records a second arrive",
+        programs=(Program(commit="each", work_ms=200),),
+        topics={"t": 4},
+        feed=Feed(per_s=3),
+        right=Says(lag="warn", rules="large-gap"),
+        allowed=Says(lag="stop stall", rules="skewed-partitions"),
+        harms=("reset", "evict"),
+        helps=("scale",),
+    ),
+)
