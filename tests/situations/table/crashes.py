@@ -93,20 +93,6 @@ ROWS = (
         timeouts="session 10 s",
     ),
     Row(
-        id="crash-before-sync",
-        cause="a process dies in each join, and two healthy members wait for its session each time",
-        programs=(
-            Program(commit="each", members=2),
-            Program(commit="each", name="dying", life="before-sync", restart_s=5, waits=True),
-        ),
-        begin=(Action(0, "start", "dying"),),
-        right=Says(rules=STORM, describe="waits? for", history="never-synced"),
-        allowed=Says(lag="stop stall", rules="stalled-commits"),
-        harms=("reset",),
-        named_by=Moment.TEN_MINUTES,
-        timeouts="session 10 s",
-    ),
-    Row(
         id="crash-static",
         cause="record P kills a static member that is back in 2 s: no rebalance, and it stands at P",
         programs=(

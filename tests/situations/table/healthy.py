@@ -4,7 +4,6 @@ from tests.situations.row import Action, Feed, Program, Row, Says
 
 CONSUMER = {"group.protocol": "consumer"}
 STATIC = {"group.instance.id": "app-{n}", "session.timeout.ms": "30000"}
-READ_COMMITTED = {"isolation.level": "read_committed"}
 NO_READER = Says(lag="no-reader")
 """A group between two runs has no reader: true, and nothing to be alarmed at."""
 
@@ -105,29 +104,6 @@ ROWS = (
         programs=(Program(commit="auto"),),
         begin=(Action(0, "quiet"),),
         wrong=Says(lag="warn"),
-    ),
-    Row(
-        id="h-txn-markers",
-        healthy=True,
-        cause="records of transactions: a marker after each ten, which nobody reads",
-        programs=(Program(commit="each", settings=READ_COMMITTED),),
-        feed=Feed(per_s=5, transaction=(10, 0)),
-        wrong=Says(rules="lso-stuck"),
-    ),
-    Row(
-        id="h-txn-aborts",
-        healthy=True,
-        cause="a third of the transactions are aborted: holes that nobody reads",
-        programs=(Program(commit="each", settings=READ_COMMITTED),),
-        feed=Feed(per_s=5, transaction=(10, 0.33)),
-        wrong=Says(rules="lso-stuck"),
-    ),
-    Row(
-        id="h-eos",
-        healthy=True,
-        cause="commits in transactions, which are seen after their markers",
-        programs=(Program(commit="txn", members=2),),
-        wrong=Says(describe="pending"),
     ),
     Row(
         id="h-catching-up",

@@ -102,18 +102,6 @@ ROWS = (
         harms=("reset", "evict"),
     ),
     Row(
-        id="zombie",
-        cause="za does not own t:1 any more, and goes on to commit an old offset of it",
-        programs=(
-            Program(commit="each", name="zb", members=1),
-            Program(commit="fixed:t:1=10@1s", name="za", waits=True),
-        ),
-        begin=(Action(0, "start", "za"),),
-        right=Says(describe="two (writers|members|clients)|any member may have", history="a-member"),
-        allowed=Says(lag="rewind stall stop", rules="stalled-commits skewed-lag"),
-        harms=("undo",),
-    ),
-    Row(
         id="two-apps",
         cause="two applications, each with its own topic, have one group.id",
         programs=(
