@@ -20,6 +20,10 @@ SIGNALS: Final = {
 }
 
 
+CLASSIC: Final = frozenset({"session.timeout.ms", "heartbeat.interval.ms"})
+"""What a client of the consumer protocol refuses."""
+
+
 class Nursery(Protocol):
     """Starts members, each a process."""
 
@@ -108,8 +112,9 @@ class Stage:
     def _start(self, member: Member) -> None:
         program = member.program
         group = self.groups[program.group]
+        of_brokers = program.settings.get("group.protocol") == "consumer"  # which set sessions and heartbeats there
         settings = {
-            **CLIENT_SETTINGS,
+            **{name: value for name, value in CLIENT_SETTINGS.items() if not (of_brokers and name in CLASSIC)},
             "bootstrap.servers": self._world.bootstrap,
             "group.id": group,
             "client.id": member.name,
@@ -166,8 +171,13 @@ class Stage:
         """The offsets that the row calls P, B, C and E, of its first place."""
         if not self.row.at:
             return {}
-        poison = self._feeder.poisoned(*self._place(self.row.at[0].place))
-        return self._at_begin | ({"P": poison[0]} if poison else {})
+        at = self.row.at[0]
+        poison = self._feeder.poisoned(*self._place(at.place))
+        found = self._at_begin | ({"P": poison[0]} if poison else {})
+        batch = self._committed(at.place) if at.committed == "B" and poison else None
+        if batch is not None and batch <= poison[0]:  # else it got past it, and the row does not hold
+            found["B"] = batch
+        return found
 
     def offset(self, symbol: str) -> int:
         """`P+1` as a number."""
@@ -178,12 +188,15 @@ class Stage:
         """Whether the situation is as the row says: "", or why not. A look at another situation says nothing."""
         for at in self.row.at:
             if at.committed:
-                found = self._world.committed(self._group_of(at.place)).get(self._place(at.place), (None,))[0]
+                found = self._committed(at.place)
                 known = self.symbols()
                 wanted = [self.offset(symbol) for symbol in at.committed.split() if symbol[:1] in known]
                 if found not in wanted:
                     return f"{at.place} is committed at {found}, not at {at.committed} {wanted}"
         return ""
+
+    def _committed(self, place: str) -> int | None:
+        return self._world.committed(self._group_of(place)).get(self._place(place), (None,))[0]
 
     def _place(self, place: str) -> tuple[str, int]:
         topic, _, partition = place.rpartition(":")
