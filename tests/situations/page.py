@@ -1,0 +1,66 @@
+"""The generated part of docs/reference/conclusions.md: what was said of each situation. Pure."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from tests.situations.conclude import Worth, named
+from tests.situations.results import Result
+from tests.situations.row import Moment, Row
+
+Played = Mapping[str, Mapping[Moment, Result]]
+"""Results by row and moment."""
+
+
+def by_row(results: Iterable[Result]) -> Played:
+    """Results by row and moment."""
+    played: dict[str, dict[Moment, Result]] = {}
+    for result in results:
+        played.setdefault(result.row, {})[result.moment] = result
+    return played
+
+
+def faults(row: Row, results: Mapping[Moment, Result]) -> list[str]:
+    """What is wrong with what was said of a row: bad answers, and a cause that is not named when it is due."""
+    return [f"{moment}: {fault}" for moment, result in results.items() for fault in _faults_at(row, moment, result)]
+
+
+def _faults_at(row: Row, moment: Moment, result: Result) -> Iterator[str]:
+    if result.void:
+        yield f"not judged: {result.void}"
+    elif result.is_bad:
+        yield from (f"{cell.verb}: {cell.why}" for cell in result.cells if cell.worth in (Worth.WRONG, Worth.HARMFUL))
+    elif not row.healthy and not row.unseen and moment.seconds >= row.named_by.seconds and not named(result.cells):
+        yield "not named"
+
+
+def as_markdown(rows: Sequence[Row], results: Iterable[Result]) -> str:
+    """Totals, then a table of the healthy and one of the sick, and each fault."""
+    played = by_row(results)
+    shown = [row for row in rows if row.id in played]
+    wrong = {row.id: found for row in shown if (found := faults(row, played[row.id]))}
+    lines = [
+        f"{len(shown)} situations were played, {sum(row.healthy for row in shown)} of them healthy; "
+        f"{len(shown) - len(wrong)} were answered rightly.",
+        "",
+    ]
+    for title, healthy in (("Healthy", True), ("Sick", False)):
+        lines += [f"### {title}", "", f"| situation | what is true | {' | '.join(Moment)} |", "|---|---|---|---|---|"]
+        for row in shown:
+            if row.healthy is healthy:
+                cells = (_cell(row, moment, played[row.id].get(moment)) for moment in Moment)
+                lines.append(f"| {row.id} | {row.cause} | {' | '.join(cells)} |")
+        lines.append("")
+    lines += ["### Not right", ""]
+    for row_id, found in wrong.items():
+        lines += [f"- {row_id}:", *(f"  - {fault}" for fault in found)]
+    return "\n".join(lines).rstrip()
+
+
+def _cell(row: Row, moment: Moment, result: Result | None) -> str:
+    if result is None:
+        return "-"
+    if any(_faults_at(row, moment, result)):
+        return "**not right**"
+    if row.healthy:
+        return "right"
+    verbs = [cell.verb for cell in result.cells if cell.worth in (Worth.RIGHT, Worth.TOLD_APART)]
+    return ", ".join(verbs) or "not yet"
