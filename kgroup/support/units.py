@@ -24,6 +24,12 @@ def human_count(number: int) -> str:
     return str(number)
 
 
+def bar(done: int, total: int, width: int) -> str:
+    """``[####------]``: how much of ``total`` is done, ``width`` without its ends. It is full only if all is done."""
+    filled = width if done >= total else width * max(0, done) // total
+    return f"[{'#' * filled}{'-' * (width - filled)}]"
+
+
 def percent(part: int, whole: int) -> str:
     """A share in whole percent; a share above 0 and under 1 is ``<1%``."""
     share = 100 * part / whole if whole else 0

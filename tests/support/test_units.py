@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from kgroup.support.units import human_count, percent, plural, some_of
+from kgroup.support.units import bar, human_count, percent, plural, some_of
 from tests.helpers.for_each import for_each
 
 _FACTORS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
@@ -60,6 +60,21 @@ def test_human_count_is_near_the_number(exponent: int, lead: float) -> None:
 )
 def test_percent(part: int, whole: int, text: str) -> None:
     assert percent(part, whole) == text
+
+
+@pytest.mark.parametrize(
+    ("done", "total", "text"),
+    [
+        (0, 80, "[----]"),
+        (20, 80, "[#---]"),
+        (79, 80, "[###-]"),
+        (80, 80, "[####]"),
+        (0, 0, "[####]"),
+        (-5, 80, "[----]"),
+    ],
+)
+def test_a_bar_is_full_only_if_all_is_done(done: int, total: int, text: str) -> None:
+    assert bar(done, total, 4) == text
 
 
 @pytest.mark.parametrize(("count", "text"), [(0, "0 members"), (1, "1 member"), (2, "2 members")])

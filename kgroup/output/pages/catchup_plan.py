@@ -20,7 +20,7 @@ from kgroup.output.pages.change import ROWS_ON_A_PAGE, closing_lines, passing_co
 from kgroup.support.command_line import CommandLine
 from kgroup.support.durations import format_duration
 from kgroup.support.instants import short_time
-from kgroup.support.units import human_bytes, percent, plural
+from kgroup.support.units import bar, human_bytes, percent, plural
 
 _PARTITIONS = (
     Column("PARTITION", fold=True),
@@ -28,9 +28,11 @@ _PARTITIONS = (
     Column("DELIVERED-TO", right=True),
     Column("END", right=True),
     Column("PENDING", right=True),
+    Column("PROGRESS", drop=3),
     Column("RATE", right=True),
     Column("CHUNKS", right=True, drop=1),
 )
+_BAR = 10
 _VERIFIED = (
     Column("PARTITIONS", right=True),
     Column("READ-TO-END", right=True),
@@ -85,7 +87,9 @@ def show_screen(status: PlanStatus, *, verbose: bool) -> Screen:
         return Screen((Title(f"{plan.id}  {state.phase}  {state.name}"), *_origin(state), unknown))
     title = Title(f"{plan.id}  {state.phase}  {percent(*state.progress)}  {state.name}")
     blocks: list[Block] = [title, *_origin(state)]
-    blocks.append(_line("DELIVERED", state.progress_text))
+    done, total = state.progress
+    shown_bar = f"{bar(done, total, 2 * _BAR)}  " if state.pending and total else ""
+    blocks.append(_line("DELIVERED", f"{shown_bar}{state.progress_text}"))
     if status.followed:
         blocks.append(_line("RATE", _rate_text(status.rate)))
     totals = verification.totals()
@@ -170,14 +174,16 @@ def _table(partitions: Sequence[RangeVerification], rate: ReplayRate | None, *, 
             row.start,
             row.delivered_to,
             row.end,
-            sum(part.offsets for part in row.undelivered),
+            pending,
+            bar(row.end - row.start - pending, row.end - row.start, _BAR) if pending else None,
             None if rate is None else rate_words(rate.ranges.get(range_key(row), 0.0)),
             f"{row.finished_chunks} of {row.chunks}",
         )
         for row in shown
+        for pending in [sum(part.offsets for part in row.undelivered)]
     ]
     if rows:
-        yield Table(_PARTITIONS, rows, sparse=frozenset({"RATE"}))
+        yield Table(_PARTITIONS, rows, sparse=frozenset({"RATE", "PROGRESS"}))
     if more := len(ranked) - len(shown):
         yield Text((f"{more} more: --verbose",))
 

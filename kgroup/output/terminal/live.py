@@ -11,7 +11,7 @@ from rich.text import Text
 
 from kgroup.model.reporter import ProgressPart
 from kgroup.support.quoting import visible
-from kgroup.support.units import human_count, percent
+from kgroup.support.units import bar, human_count, percent
 
 PARTS_SHOWN = 8
 _A_SECOND = 4
@@ -54,8 +54,7 @@ def part_lines(parts: Sequence[ProgressPart], width: int) -> list[str]:
     for part, (label, share, count) in zip(shown, rows, strict=True):
         line = f"{label:<{labels}}{_GAP}"
         if room >= _SHORTEST_BAR:
-            filled = room if part.done >= part.total else room * part.done // part.total
-            line += f"[{'#' * filled}{'-' * (room - filled)}]{_GAP}"
+            line += f"{bar(part.done, part.total, room)}{_GAP}"
         lines.append(f"{line}{share:>{shares}}{_GAP}{count:>{counts}}"[:width])
     return lines
 

@@ -93,3 +93,13 @@ def test_what_is_delivered_and_may_be_delivered_twice() -> None:
         ["POSSIBLE DUPLICATES  at most 7 records"],
         [],
     ]
+
+
+def test_an_open_plan_has_bars() -> None:
+    found = ledgered(PLAN, PlanState.RELEASED, [made(0, 120, 50)], delivery=DELIVERY)
+    page = drawn(PlanStatus(VerifiedPlan(found, verify(found), NOW_MS), TYPED, None))
+
+    assert "DELIVERED  [##########----------]  50 of 100 offsets" in page
+    assert [line.split()[5] for line in page if line.startswith("orders:")] == ["[----------]", "-"]
+    done = ledgered(PLAN, PlanState.DONE, [made(0, 120, 50), made(1, 120, 50)], delivery=DELIVERY)
+    assert not any("[#" in line for line in drawn(PlanStatus(VerifiedPlan(done, verify(done), NOW_MS), TYPED, None)))
