@@ -24,9 +24,13 @@ from kgroup.support.instants import short_time
 
 
 class RebalanceWait(msgspec.Struct, frozen=True):
-    """What a rebalance waits for, in words; ``leader`` is the one member that holds it up, None if not known."""
+    """What a rebalance waits for, in words; ``leader`` is the one member that holds it up, None if not known.
+
+    ``since_ms`` is the time of the last commit.
+    """
 
     words: str
+    since_ms: int
     leader: Member | None = None
 
 
@@ -51,7 +55,8 @@ def rebalance_wait(group: Group, evidence: LagEvidence) -> RebalanceWait | None:
     at_most = "" if longest is None else f", for at most {format_duration(longest / 1000)}"
     if group.state == "PreparingRebalance":
         return RebalanceWait(
-            f"{no_commit}: the rebalance waits until all members join again{at_most}; which have not is not known"
+            f"{no_commit}: the rebalance waits until all members join again{at_most}; which have not is not known",
+            last_ms,
         )
     if group.state != "CompletingRebalance":
         return None
@@ -66,10 +71,12 @@ def rebalance_wait(group: Group, evidence: LagEvidence) -> RebalanceWait | None:
             return RebalanceWait(
                 f"{no_commit}: the rebalance waits for the assignment by its leader {name}, for at most "
                 f"{format_duration(ends_ms / 1000)} if that is dead",
+                last_ms,
                 leader,
             )
     return RebalanceWait(
-        f"{no_commit}: the rebalance waits for the assignment by its leader{at_most}; which member leads is not known"
+        f"{no_commit}: the rebalance waits for the assignment by its leader{at_most}; which member leads is not known",
+        last_ms,
     )
 
 

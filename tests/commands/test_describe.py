@@ -76,6 +76,10 @@ def test_a_rebalance_that_waits_for_a_dead_leader(
     verdict = wait_for(waits, "a silence that is unusual", 45)
 
     assert verdict["next"].endswith(", for at most 1m if that is dead")
+    (diagnosis,) = kgroup("doctor", group, "-o", "json").data
+    assert [(f["severity"], f["evidence"]) for f in diagnosis["findings"] if f["rule"] == "rebalance-waits"] == [
+        ("warning", verdict["next"])
+    ]
     evictions = [command for command in verdict["commands"] if "evict" in command]
     who = ["--instance", "pod-0"] if static else ["--member", leader.member_id]
     assert [shlex.split(command)[:5] for command in evictions] == [["kgroup", "evict", group, *who]]

@@ -9,12 +9,17 @@ from math import ceil
 from kgroup.groups.doctor.finding import Answer, Rule, Severity, duration, kgroup_command, quoted, utc_minute
 from kgroup.groups.doctor.snapshot import GroupSnapshot, Rebalance
 from kgroup.groups.history.crash_loops import crash_loop_words
-from kgroup.groups.next_commands import peek_group
+from kgroup.groups.member_labels import labels
+from kgroup.groups.next_commands import evict_member, peek_group
+from kgroup.groups.rebalance_wait import rebalance_wait
 from kgroup.groups.thresholds import (
     BACK_SOON,
+    COMMIT_PAUSES,
+    DESERTED,
     HEAVY_STORM,
     LARGE_MEMBERS,
     LARGE_PARTITIONS,
+    LEAST_SILENCE,
     MEMBER_RESTARTS,
     STOPPED_SHARE,
     STORM,
@@ -44,6 +49,12 @@ REBALANCE_STORM = Rule(
     "the group rebalances again and again",
     "KIP-62, KIP-345; Kafka's documentation of max.poll.interval.ms",
     (LOOP, CREEPING_LOOP, STORM_WINDOW, STORM, HEAVY_STORM, STOPPED_SHARE, STORM_ONGOING, STORM_SHOWN),
+)
+WAITS = Rule(
+    "rebalance-waits",
+    "a rebalance waits for a member, and nothing is read until it ends",
+    "KIP-62, KIP-345; Kafka's documentation of max.poll.interval.ms",
+    (LEAST_SILENCE, COMMIT_PAUSES, DESERTED),
 )
 EAGER = Rule(
     "eager-assignor",
@@ -100,6 +111,32 @@ def rebalance_storm(snapshot: GroupSnapshot) -> Answer:
         },
         affected=[member for member, _ in culprits],
         commands=(kgroup_command("history", snapshot.group.name, "--since", "1h"),),
+    )
+
+
+def rebalance_waits(snapshot: GroupSnapshot) -> Answer:
+    """The wait that ``describe`` shows; a rebalance that may have just begun cannot be judged yet."""
+    group = snapshot.group
+    if group.type != "classic" or not group.is_rebalancing or not group.totals.lag or snapshot.crash_loops:
+        return ()
+    if snapshot.history is None:
+        return WAITS.unknown(snapshot.why("history", _NO_HISTORY))
+    wait = rebalance_wait(group, snapshot.evidence)
+    if wait is None:
+        return WAITS.early(f"a rebalance is under way ({group.state}); it may have just begun")
+    silent_ms = snapshot.now_ms - wait.since_ms
+    return WAITS.finding(
+        Severity.CRITICAL if silent_ms >= DESERTED.value else Severity.WARNING,
+        wait.words,
+        remedy="if the leader is dead, remove it: the others continue within seconds"
+        if wait.leader is not None
+        else "find the member that hangs or is dead: it has stopped committing, and its log ends",
+        numbers={"silent_ms": silent_ms, "member_count": len(group.members or ())},
+        affected=() if wait.leader is None else (labels(group)[wait.leader.member_id],),
+        commands=(
+            *(() if wait.leader is None else (evict_member(group.name, wait.leader),)),
+            kgroup_command("history", group.name, "--since", "1h"),
+        ),
     )
 
 

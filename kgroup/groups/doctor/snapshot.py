@@ -20,6 +20,7 @@ from kgroup.groups.timeline.steps import CrashLoop
 from kgroup.groups.verdict.facts import crash_loops_in
 from kgroup.groups.verdict.large_gap import LargeGap, large_gap
 from kgroup.groups.verdict.shape import Shape, shape_of
+from kgroup.model.group_log import GenerationWritten
 from kgroup.model.groups import Group, LoggedCommit
 from kgroup.model.migration_facts import BrokerFacts
 from kgroup.model.migration_facts import OpenTransaction as OpenTransaction
@@ -93,7 +94,8 @@ class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
     ``emptied_at_ms`` is when it became Empty for the broker, ``state_since_ms`` since when it is in its state, which is
     earlier if kgroup has held it since. ``transactions`` are the open ones in its partitions,
     ``transaction_max_ms`` is ``transaction.max.timeout.ms``. ``readiness`` is for a migration to the consumer
-    protocol. ``pending`` are its catch-ups that are not finished. ``bootstrap`` is the bootstrap server, for commands.
+    protocol. ``pending`` are its catch-ups that are not finished, ``generation`` is its newest (classic).
+    ``bootstrap`` is the bootstrap server, for commands.
     """
 
     group: Group
@@ -116,6 +118,7 @@ class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
     transaction_max_ms: int | None = None
     readiness: Readiness | None = None
     pending: tuple[PendingCatchup, ...] | None = ()
+    generation: GenerationWritten | None = None
     bootstrap: str | None = None
     unread: Mapping[str, str] = msgspec.field(default_factory=dict)
 
@@ -156,6 +159,7 @@ class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
                 for p in self.group.partitions
             },
             state_since_ms=since_ms,
+            generation=self.generation,
             crash_loops=self.history.crash_loops if self.history else (),
             unknown={EvidenceSource.COMMITS: self.why("commits", NO_COMMITS)} if self.commits is None else {},
         )

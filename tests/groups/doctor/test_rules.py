@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from kgroup.groups.doctor.about_catchups import pending_catchup
 from kgroup.groups.doctor.about_lag import asks_for_first_unread, no_reader, stalled_commits
-from kgroup.groups.doctor.about_rebalances import not_static
+from kgroup.groups.doctor.about_rebalances import not_static, rebalance_waits
 from kgroup.groups.doctor.about_timeouts import session_restart
 from kgroup.groups.doctor.diagnose import diagnose_cluster, diagnose_group
 from kgroup.groups.doctor.finding import Answer, Finding, NotChecked
@@ -305,6 +305,22 @@ def test_no_session_is_advised_that_the_doctor_itself_calls_long(away_ms: int, c
     assert isinstance(found, Finding)
     assert found.commands == (command,)
     assert ("session timeout above" in found.remedy) == command.startswith("session")
+
+
+def test_the_leader_that_a_rebalance_waits_for_is_to_be_removed() -> None:
+    """As long as a dead one would still be listed: in the cases its session is over."""
+    given = doctor_of_members.waiting(60 * S)
+    assert given.generation is not None
+    members = tuple(replace(m, session_timeout_ms=5 * M) for m in given.generation.members)
+    (found,) = rebalance_waits(replace(given, generation=replace(given.generation, members=members)))
+
+    assert isinstance(found, Finding)
+    assert (found.severity, found.affected) == ("warning", ("enrich-0",))
+    assert "its leader enrich-0, for at most 5m if that is dead" in found.evidence
+    assert [str(command) for command in found.commands] == [
+        "kgroup evict orders-enrich --member enrich-0-id",
+        "kgroup history orders-enrich --since 1h",
+    ]
 
 
 def test_lag_is_asked_for_by_topic_alone() -> None:

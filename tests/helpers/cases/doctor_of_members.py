@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec.structs import replace
 
 from kgroup.groups.doctor.snapshot import (
@@ -14,12 +16,16 @@ from kgroup.groups.doctor.snapshot import (
 from kgroup.groups.lag.evidence import MemberFacts
 from kgroup.groups.migration.check import MigrationPath, Readiness, ReadinessResult
 from kgroup.groups.timeline.steps import CrashLoop, OwnerGone
+from kgroup.model.group_log import GenerationWritten
 from kgroup.model.topic_partition import TopicPartition
+from tests.helpers.cases import history
 from tests.helpers.cases.doctor import (
     CRITICAL,
+    EARLY,
     EMPTY,
     HEALTHY,
     INFO,
+    KEYS,
     NOW,
     PARTLY,
     UNKNOWN,
@@ -31,6 +37,7 @@ from tests.helpers.cases.doctor import (
     H,
     M,
     S,
+    commits,
     consumer,
     having,
     log,
@@ -90,7 +97,46 @@ def session(ms: int | None, poll_ms: int | None = 300_000) -> dict[str, MemberFa
 
 READY = Readiness("orders-enrich", (), ReadinessResult.READY, MigrationPath.ROLLING, None)
 
+
+def waiting(silent_ms: int = 60 * S, state: str = "CompletingRebalance", **other: Any) -> GroupSnapshot:
+    """All partitions have unread records; A led the newest generation, and nobody commits."""
+    parts = tuple(partition(number, end=1500) for number in range(6))
+    made = GenerationWritten(
+        1, NOW - H, 7, "consumer", "range", A.member_id, None, tuple(history.member(m.member_id) for m in (A, B))
+    )
+    changed = {key: commits(998, 999, 1000, until_ms=NOW - silent_ms) for key in KEYS}
+    about = replace(HEALTHY.group, state=state, partitions=parts)
+    return replace(HEALTHY, group=about, commits=changed, generation=made, **other)
+
+
 CASES = (
+    # rebalance-waits
+    Case("rebalance-waits", "no rebalance", waiting(state="Stable"), None),
+    Case(
+        "rebalance-waits",
+        "nothing unread",
+        replace(waiting(), group=replace(HEALTHY.group, state="PreparingRebalance")),
+        None,
+    ),
+    Case("rebalance-waits", "just begun", waiting(20 * S), EARLY, "it may have just begun"),
+    Case("rebalance-waits", "joining", waiting(200 * S, "PreparingRebalance"), WARNING, "which have not is not known"),
+    Case(
+        "rebalance-waits", "for hours", waiting(15 * M, "PreparingRebalance"), CRITICAL, "which have not is not known"
+    ),
+    Case(
+        "rebalance-waits",
+        "a dead leader had been removed",
+        waiting(200 * S),
+        WARNING,
+        "which member leads is not known",
+    ),
+    Case(
+        "rebalance-waits",
+        "no history",
+        waiting(history=None),
+        UNKNOWN,
+        "the history in __consumer_offsets was not read",
+    ),
     # idle-members
     Case("idle-members", "one spare", having((*EACH, SIX)), INFO, "7 members for 6 partitions: 1 idle (m6)"),
     Case("idle-members", "two spare", having((*EACH, SIX, member("m7"))), WARNING, "2 idle (m6, m7)"),
