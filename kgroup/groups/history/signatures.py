@@ -1,4 +1,4 @@
-"""Known patterns of rebalances: a rollout, a crash loop, a member that never synced."""
+"""Known patterns of rebalances: a rollout, restarts again and again, a member that never synced."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from kgroup.groups.timeline.steps import (
     StepKind,
 )
 from kgroup.model.group_log import RebalanceProtocol
+from kgroup.model.migration_facts import holds_group
 from kgroup.support.durations import format_duration
 from kgroup.support.units import plural
 
@@ -34,10 +35,10 @@ _FAILURES = frozenset({Cause.SESSION_EXPIRED, Cause.POLL_EXCEEDED})
 def find_signatures(steps: Sequence[HistoryStep], evidence: CommitEvidence) -> tuple[Signature, ...]:
     """All recognised patterns in the log's order.
 
-    NEVER_SYNCED is left out if it ends during a crash loop or in the 10 minutes before it.
+    NEVER_SYNCED is left out if it ends during restarts or in the 10 minutes before it.
     """
     runs = replacements(steps)
-    loops = [one for one in runs if one.kind is SignatureKind.CRASH_LOOP]
+    loops = [one for one in runs if one.kind is SignatureKind.RESTARTS]
     waits = [
         one
         for one in never_synced(steps, evidence)
@@ -47,20 +48,22 @@ def find_signatures(steps: Sequence[HistoryStep], evidence: CommitEvidence) -> t
 
 
 def replacements(steps: Sequence[HistoryStep]) -> tuple[Signature, ...]:
-    """Rollouts; at least three of them with short pauses become one crash loop.
+    """Rollouts; at least three of them with short pauses become one: restarts.
 
     Rollouts in which the members were replaced one by one remain rollouts, however many they are: each member left, and
-    its successor was there before the next one left. In a crash loop members are gone together, or without leaving.
+    its successor was there before the next one left. In a crash loop members are gone together, or without leaving. So
+    they are in planned stops, of which those for a migration or a catch-up are not joined.
     """
     runs: list[list[Signature]] = []
     for one in rollouts(steps):
         last = runs[-1][-1] if runs else None
         near = last is not None and one.from_ms - last.to_ms <= LOOP_GAP_MS
-        if near and last is not None and not is_orderly(steps, last) and not is_orderly(steps, one):
+        disorderly = last is not None and not is_orderly(steps, last) and not is_orderly(steps, one)
+        if near and last is not None and disorderly and not _has_planned_stop(steps, last, one):
             runs[-1].append(one)
         else:
             runs.append([one])
-    return tuple(one for run in runs for one in ([_loop(run)] if len(run) >= LOOP else run))
+    return tuple(one for run in runs for one in ([_restarts(run)] if len(run) >= LOOP else run))
 
 
 def is_orderly(steps: Sequence[HistoryStep], rollout: Signature) -> bool:
@@ -76,12 +79,22 @@ def is_orderly(steps: Sequence[HistoryStep], rollout: Signature) -> bool:
     return True
 
 
-def _loop(run: Sequence[Signature]) -> Signature:
+def _has_planned_stop(steps: Sequence[HistoryStep], first: Signature, last: Signature) -> bool:
+    """Whether the group changed its protocol from one rollout to the other, or kgroup held it."""
+    span = [step for step in steps if first.first <= step.log_offset <= last.last]
+    held = any(holds_group(present.member_id, present.instance_id) for step in span for present in step.members)
+    return held or len({step.protocol for step in span}) > 1
+
+
+def _restarts(run: Sequence[Signature]) -> Signature:
     first, last = run[0], run[-1]
     count = sum(one.rebalances for one in run)
     names = tuple(sorted({name for one in run for name in one.members}))
-    text = f"all members replaced {len(run)} times, in {plural(count, 'rebalance')}"
-    return Signature(SignatureKind.CRASH_LOOP, first.from_ms, last.to_ms, first.first, last.last, count, names, text)
+    text = (
+        f"all members replaced {len(run)} times, in {plural(count, 'rebalance')}: by a crash loop or planned stops, "
+        "the log does not show which"
+    )
+    return Signature(SignatureKind.RESTARTS, first.from_ms, last.to_ms, first.first, last.last, count, names, text)
 
 
 def rollouts(steps: Sequence[HistoryStep]) -> tuple[Signature, ...]:
@@ -122,8 +135,16 @@ def _rollout_from(steps: Sequence[HistoryStep], first: int) -> Signature | None:
         if came.total() > len(old) or any(times > 1 for times in came.values()):
             return None
         if not now.keys() & old.keys() and len(now) == len(old) == came.total() and _has_same_names(old, came):
-            return _rollout(steps[first : index + 1], old, came)
+            return _rollout(steps[first : index + 1], old, came, before)
     return None
+
+
+def _after_silence(step: HistoryStep, before: HistoryStep) -> str:
+    """`` after 50s without a commit``, if that is as long as a session: a frozen broker takes no heartbeat either."""
+    sessions_ms = [present.session_ms for present in before.members if present.session_ms is not None]
+    if step.quiet_ms is None or not sessions_ms or step.quiet_ms < min(sessions_ms):
+        return ""
+    return f" after {format_duration(step.quiet_ms / 1000)} without a commit"
 
 
 def _has_same_names(old: Mapping[str, str], came: Mapping[str, int]) -> bool:
@@ -132,8 +153,14 @@ def _has_same_names(old: Mapping[str, str], came: Mapping[str, int]) -> bool:
     return before.isdisjoint(came) or before == came.keys()
 
 
-def _rollout(steps: Sequence[HistoryStep], old: dict[str, str], came: Counter[str]) -> Signature:
+def _rollout(steps: Sequence[HistoryStep], old: dict[str, str], came: Counter[str], before: HistoryStep) -> Signature:
     count = sum(step.rebalances for step in steps)
+    text = f"{len(old)} of {plural(len(old), 'member')} replaced once, in {plural(count, 'rebalance')}"
+    if len(steps) == 1:
+        text = (
+            f"all {plural(len(old), 'member')} replaced at once{_after_silence(steps[0], before)}: "
+            "restarted together, or their broker did not answer; the log does not show which"
+        )
     return Signature(
         SignatureKind.ROLLOUT,
         steps[0].at_ms,
@@ -142,7 +169,7 @@ def _rollout(steps: Sequence[HistoryStep], old: dict[str, str], came: Counter[st
         steps[-1].log_offset,
         count,
         tuple(sorted(came)),
-        f"{len(old)} of {plural(len(old), 'member')} replaced once, in {plural(count, 'rebalance')}",
+        text,
     )
 
 

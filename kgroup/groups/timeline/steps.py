@@ -122,7 +122,8 @@ class SignatureKind(ExplainedEnum):
     """Known patterns of rebalances."""
 
     ROLLOUT = "rollout", "every instance was replaced once within minutes"
-    CRASH_LOOP = "crash-loop", "every instance was replaced again and again"
+    CRASH_LOOP = "crash-loop", "members came and went at an unread record, and none got past it, or past more than one"
+    RESTARTS = "restarts", "every instance was replaced again and again: a crash loop, or planned stops"
     NEVER_SYNCED = "never-synced", "a rebalance waited for exactly a session timeout, as for a silent member"
 
 

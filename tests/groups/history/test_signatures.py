@@ -6,7 +6,8 @@ import pytest
 
 from kgroup.groups.timeline.steps import Cause, CauseCount, SignatureKind
 from kgroup.model.group_log import GenerationMember
-from tests.helpers.cases.history import Log, member
+from kgroup.model.migration_facts import OWN_MEMBER_PREFIX
+from tests.helpers.cases.history import Log, member, of
 
 COUNT = 4
 
@@ -49,12 +50,12 @@ def test_no_rollout(numbers: tuple[int, ...], pause: float) -> None:
     [
         (1, 20, ["rollout"]),
         (2, 20, ["rollout"] * 2),  # one that was taken back
-        (3, 20, ["crash-loop"]),
-        (5, 320, ["crash-loop"]),  # as Kubernetes does at last
+        (3, 20, ["restarts"]),
+        (5, 320, ["restarts"]),  # as Kubernetes does at last
         (3, 700, ["rollout"] * 3),
     ],
 )
-def test_all_again_and_again_is_a_crash_loop(times: int, pause: float, kinds: list[str]) -> None:
+def test_all_again_and_again_are_restarts(times: int, pause: float, kinds: list[str]) -> None:
     log = start()
     for life in range(2, times + 2):
         log.at(life * pause).generation(8 + life, *(pod(n, life) for n in range(COUNT)))
@@ -64,7 +65,48 @@ def test_all_again_and_again_is_a_crash_loop(times: int, pause: float, kinds: li
     assert [one.kind.value for one in found] == kinds
     assert sum(one.rebalances for one in found) == times
     if times == 5:
-        assert found[0].text == "all members replaced 5 times, in 5 rebalances"
+        assert found[0].text == (
+            "all members replaced 5 times, in 5 rebalances: by a crash loop or planned stops, "
+            "the log does not show which"
+        )
+
+
+@pytest.mark.parametrize("who", ["kgroup", "protocol", "nobody"])
+def test_stops_for_a_migration_or_a_catch_up_are_planned(who: str) -> None:
+    log = start()
+    for life in range(2, 5):
+        log.at(life * 60 - 10).generation(10 * life)
+        if who == "kgroup":
+            log.at(life * 60 - 5).generation(10 * life + 1, member(f"{OWN_MEMBER_PREFIX}{life}"))
+            log.at(life * 60 - 4).generation(10 * life + 2)
+        if who == "protocol" and life == 3:
+            for number in range(COUNT):
+                log.member(f"pod-{number}/{life}")
+            log.epoch(31).target(31, **{f"pod-{n}/{life}": of(n) for n in range(COUNT)}).at(life * 60 + 10)
+            for number in range(COUNT):
+                log.left(f"pod-{number}/{life}")
+            log.epoch(32)
+            continue
+        log.at(life * 60).generation(10 * life + 3, *(pod(n, life) for n in range(COUNT)))
+
+    found = [one.kind.value for one in log.history().signatures]
+
+    assert "crash-loop" not in found
+    assert ("restarts" in found) is (who == "nobody")
+
+
+@pytest.mark.parametrize(("silent", "after"), [(50, " after 50s without a commit"), (4, "")])
+def test_all_at_once_may_be_a_broker_that_did_not_answer(silent: int, after: str) -> None:
+    log = start().commits(range(COUNT), 0, 30)
+    log.at(30 + silent).generation(11, *(pod(n, 2) for n in range(COUNT)))
+
+    (found,) = log.history().signatures
+
+    assert found.kind is SignatureKind.ROLLOUT
+    assert found.text == (
+        f"all 4 members replaced at once{after}: restarted together, or their broker did not answer; "
+        "the log does not show which"
+    )
 
 
 @pytest.mark.parametrize("times", [2, 3, 6])
@@ -82,7 +124,7 @@ def test_rollouts_one_member_after_the_other_are_no_crash_loop(times: int) -> No
     assert [one.kind.value for one in log.history().signatures] == ["rollout"] * times
 
 
-def test_members_that_are_away_together_three_times_are_a_crash_loop() -> None:
+def test_members_that_are_away_together_three_times_are_restarts() -> None:
     log = start()
     for life in range(2, 5):
         at = life * 60
@@ -91,7 +133,7 @@ def test_members_that_are_away_together_three_times_are_a_crash_loop() -> None:
         log.at(at + 10).generation(20 * life + 2, pod(2, life), pod(3, life))
         log.at(at + 15).generation(20 * life + 3, *(pod(n, life) for n in range(COUNT)))
 
-    assert [one.kind for one in log.history().signatures] == [SignatureKind.CRASH_LOOP]
+    assert [one.kind for one in log.history().signatures] == [SignatureKind.RESTARTS]
 
 
 def test_a_crash_after_three_rollouts_is_no_loop_of_all_of_them() -> None:
