@@ -38,14 +38,29 @@ def subscribed_topics(group: Group) -> frozenset[str] | None:
     return frozenset(topic for member in group.members for topic in member.subscription or ())
 
 
+def topics_read(group: Group) -> frozenset[str] | None:
+    """The topics that members subscribe to or own; None if that is not known.
+
+    What a pattern matches is known of a Stable group: somebody owns each partition of a topic that it matches.
+    """
+    if (subscribed := subscribed_topics(group)) is not None or group.members is None or group.state != "Stable":
+        return subscribed
+    topics: set[str] = set()
+    for member in group.members:
+        if member.assignment is None or (member.subscription is None and member.subscription_regex is None):
+            return None
+        topics.update(member.subscription or (), (each.topic for each in member.assignment))
+    return frozenset(topics)
+
+
 def unsubscribed_topics(group: Group) -> frozenset[str]:
     """The topics with commits that no member of a running group subscribes to or owns; none if that is not known.
 
     kgroup's own member subscribes to the topics of its change alone.
     """
-    if not group.members or group.is_rebalancing or (subscribed := subscribed_topics(group)) is None:
+    if not group.members or group.is_rebalancing or (read := topics_read(group)) is None:
         return frozenset()
-    left = {p.topic for p in group.partitions if p.commit is not None} - subscribed
+    left = {p.topic for p in group.partitions if p.commit is not None} - read
     if not left or any(map(is_own_member, group.members)):
         return frozenset()
     return frozenset(left - {p.topic for p in group.partitions if p.owner is not None})

@@ -167,7 +167,7 @@ def test_commits_back_and_forth_are_a_stall_at_the_lowest(
             assert re.search(r"^ +12  .*poison", pages[1], re.MULTILINE)
 
 
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("protocol", ["classic", "consumer", "pattern"])
 def test_a_topic_that_the_group_has_left(
     kgroup: CommandLine,
     world: KafkaWorld,
@@ -180,13 +180,14 @@ def test_a_topic_that_the_group_has_left(
     """Its offsets stay, and no member reads it: no record is to blame, and no verb has a command that skips one."""
     old, new, group = world.topic(name("old")), world.topic(name("new")), name("svc")
     start = members.classic if protocol == "classic" else members.consumer
+    reads = f"^{new}$" if protocol == "pattern" else new
     world.produce(old, 5)
     world.produce(new, 5)
     member = start(group, old, new)
     members.stable(member, partitions=2)
     commit_to(world, member, 5)
     member.close()
-    member = start(group, new)
+    member = start(group, reads)
     members.stable(member, partitions=1)
     world.produce(old, 2000)
     later_ms = round(time.time() * 1000) + 310_000
@@ -200,6 +201,13 @@ def test_a_topic_that_the_group_has_left(
     (leave,) = lag["verdict"]["commands"]
     assert leave.startswith(f"kgroup delete-offsets {group} --topic {old}")
     kgroup("lag", group, "--fail-on", "warn", exit_code=8)
+    for level in ("group", "topic", "partition"):
+        kgroup("lag", group, "--by", level, "--max-lag", "100", "--max-lag-time", "1m")
+    written = kgroup("lag", group, "-o", "prometheus").stdout
+    assert re.findall(r"^kafka_consumergroup_group_(?:max|sum)_lag\{[^}]*\} (\d+)$", written, re.MULTILINE) == [
+        "0",
+        "0",
+    ]
     found = rules_of(kgroup, group)[group]
     assert found["unsubscribed"]["severity"] == "warning"
     assert found["unsubscribed"]["commands"][-1] == leave

@@ -13,7 +13,7 @@ from kgroup.groups.member_labels import (
     without_stale_members,
 )
 from kgroup.model.commit import Commit
-from kgroup.model.groups import Group, Member, Partition
+from kgroup.model.groups import Group, Member, Partition, TopicPartitions
 from kgroup.model.migration_facts import OWN_MEMBER_PREFIX
 from kgroup.model.topic_partition import TopicPartition
 
@@ -28,8 +28,10 @@ def member(
     host: str = "h1",
     reads: tuple[str, ...] | None = ("orders",),
     regex: str | None = None,
+    owns: tuple[str, ...] | None = None,
 ) -> Member:
-    return Member(name, instance, client, host, None, None, None, reads, regex, None, None)
+    assignment = None if owns is None else tuple(TopicPartitions(topic, (0,)) for topic in owns)
+    return Member(name, instance, client, host, None, None, None, reads, regex, assignment, None)
 
 
 def group(
@@ -42,6 +44,9 @@ def group(
     rows = [Partition(TopicPartition(topic, 0), Commit(1, None, ""), None, owner, None) for topic in commits]
     rows += [Partition(TopicPartition(without, 0), None, None, None, None)] if without else []
     return Group("svc", "classic", state, "consumer", None, None, None, None, None, None, members, tuple(rows))
+
+
+PATTERN = member("a", reads=(), regex="ord.*", owns=("orders",))
 
 
 def test_a_name_that_several_have_is_no_name() -> None:
@@ -77,6 +82,15 @@ def test_topics_that_members_subscribe_to(members: tuple[Member, ...] | None, to
         (group((member("a"),), "pay", owner=member("a")), set()),
         (group((member("a"),), "pay", state="PreparingRebalance"), set()),
         (group((member("a", reads=None),), "pay"), set()),
+        # Of a pattern the assignment of a Stable group shows what it matches.
+        (group((PATTERN, member("b", reads=(), regex="n.*", owns=())), "orders", "pay"), {"pay"}),
+        (group((PATTERN, member("b", reads=("pay",), owns=())), "orders", "pay"), set()),
+        (group((PATTERN, member("b", reads=("new",), owns=("pay",))), "orders", "pay"), set()),
+        (group((PATTERN,), "orders", "pay", state="Reconciling"), set()),
+        (group((PATTERN,), "orders", "pay", state="Assigning"), set()),
+        (group((PATTERN, member("b", reads=(), regex="p.*")), "orders", "pay"), set()),  # its assignment is unknown
+        (group((PATTERN, member("b", reads=None, owns=())), "orders", "pay"), set()),
+        (group((PATTERN, member(OWN, owns=())), "orders", "pay"), set()),
         (group((member("a"), member(OWN)), "pay"), set()),  # it subscribes to the topics of its change alone
         (group((), "pay", state="Empty"), set()),
         (group(None, "pay"), set()),

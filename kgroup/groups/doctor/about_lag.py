@@ -20,7 +20,7 @@ from kgroup.groups.lag.hot_partitions import hot_partitions
 from kgroup.groups.lag.rates import LagTrend, rate_words, span_words
 from kgroup.groups.lag.report import PartitionLag
 from kgroup.groups.lag.status import WAITS, LagStatus
-from kgroup.groups.member_labels import labels, subscribed_topics
+from kgroup.groups.member_labels import labels, topics_read
 from kgroup.groups.next_commands import add_member, catch_up, delete_offsets, peek_group, skip_record
 from kgroup.groups.thresholds import (
     ABANDONED,
@@ -247,7 +247,7 @@ def unsubscribed(snapshot: GroupSnapshot) -> Answer:
     left = [p for p in snapshot.lag.partitions if p.status is LagStatus.UNSUBSCRIBED]
     if not left:
         alone = group.members and any(p.lag and p.commit is not None and p.owner is None for p in group.partitions)
-        if alone and subscribed_topics(group) is None:
+        if alone and topics_read(group) is None:
             return UNSUBSCRIBED.unknown(NO_SUBSCRIPTIONS)
         return ()
     last_ms = max((p.last_commit_ms for p in left if p.last_commit_ms is not None), default=None)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import msgspec
 
-from kgroup.groups.lag.report import GroupLag, LagRow, LagSum, PartitionLag
+from kgroup.groups.lag.report import GroupLag, LagRow, LagSum, PartitionLag, still_read
 from kgroup.groups.lag.status import LagStatus, status_words
 from kgroup.support.durations import format_duration
 from kgroup.support.errors import UsageError
@@ -58,14 +58,16 @@ def check_lag(rows: Iterable[LagRow], bounds: LagBounds, now_ms: int) -> tuple[V
     """The violations of all rows, in their order; a row may have several.
 
     If the lag of a partition is unknown, each bound that the known partitions do not break is a violation too: a check
-    must not pass without having seen all values.
+    must not pass without having seen all values. The lag of a topic that the group has left breaks no bound, since it
+    grows for ever; its status does.
     """
     violations: list[Violation] = []
     for row in rows:
-        if bounds.max_lag is not None:
-            violations += _lag(row, bounds.max_lag)
-        if bounds.max_lag_time_s is not None:
-            violations += _lag_time(row, bounds.max_lag_time_s)
+        read = still_read(row)
+        if read is not None and bounds.max_lag is not None:
+            violations += _lag(read, bounds.max_lag)
+        if read is not None and bounds.max_lag_time_s is not None:
+            violations += _lag_time(read, bounds.max_lag_time_s)
         if bounds.fail_on is not None:
             violations += _status(row, bounds.fail_on, now_ms)
     return tuple(violations)

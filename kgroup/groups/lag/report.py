@@ -206,6 +206,16 @@ def sum_partitions(
     )
 
 
+def still_read(row: LagRow) -> LagRow | None:
+    """The row without the topics that the group has left, None if nothing remains: it is not late with what it left."""
+    partitions = row.partitions if isinstance(row, LagSum) else (row,) if isinstance(row, PartitionLag) else ()
+    left = {p.partition.topic for p in partitions if p.status is LagStatus.UNSUBSCRIBED}
+    if not left:
+        return row
+    rest = [p for p in partitions if p.partition.topic not in left]
+    return sum_partitions(row.group, None, rest, row.hidden) if rest and isinstance(row, LagSum) else None
+
+
 def _missing(partitions: Sequence[PartitionLag], hidden: str | None) -> str | None:
     if not partitions:
         return hidden or "no committed offset, and no partition is assigned"

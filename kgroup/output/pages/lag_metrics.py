@@ -2,7 +2,8 @@
 
 See https://github.com/softwaremill/klag-exporter (README, "Metrics"). ``kgroup_consumergroup_status`` and
 ``kgroup_last_success_timestamp_seconds`` are kgroup's own. An unknown value has no sample: 0 would look healthy.
-Sums and maxima are of the partitions that are known: one without a commit must not hide the others.
+Sums and maxima are of the partitions that are known: one without a commit must not hide the others. They leave out a
+topic that the group has left, whose lag grows for ever.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from kgroup.groups.lag.report import GroupLag, PartitionLag
+from kgroup.groups.lag.report import GroupLag, LagSum, PartitionLag, still_read
 from kgroup.groups.lag.status import LagStatus
 from kgroup.model.groups import RangeStatus
 from kgroup.model.metrics import Labels, Metric, MetricSample
@@ -42,6 +43,7 @@ def lag_metrics(reports: Sequence[GroupLag], cluster: str, succeeded_at_ms: int 
     logs = {(p.partition.topic, p.partition.partition): p for r in reports for p in r.partitions if p.partition.log}
     partitions = [p for report in reports for p in report.partitions]
     totals = [(report, report.total) for report in reports]
+    read = [(report, row) for report in reports if isinstance(row := still_read(report.total), LagSum)]
     by_partition = _gauges(at, partitions)
     return (
         _log_ends(at, logs.values()),
@@ -50,17 +52,17 @@ def lag_metrics(reports: Sequence[GroupLag], cluster: str, succeeded_at_ms: int 
         _of_groups(
             "max_lag",
             "Maximum offset lag across all partitions of a consumer group",
-            [(at, r, None if t.hidden else t.largest.lag if t.largest else t.lag) for r, t in totals],
+            [(at, r, None if t.hidden else t.largest.lag if t.largest else t.lag) for r, t in read],
         ),
         _of_groups(
             "max_lag_seconds",
             "Maximum known age in seconds of an unread record across all partitions of a consumer group",
-            [(at, r, None if (ms := t.time_lag_at_least_ms) is None else ms / 1000) for r, t in totals],
+            [(at, r, None if (ms := t.time_lag_at_least_ms) is None else ms / 1000) for r, t in read],
         ),
         _of_groups(
             "sum_lag",
             "Sum of the known offset lags across all partitions of a consumer group",
-            [(at, r, None if t.hidden else t.lag) for r, t in totals],
+            [(at, r, None if t.hidden else t.lag) for r, t in read],
         ),
         Metric(
             "kafka_consumergroup_group_topic_sum_lag",
@@ -69,7 +71,7 @@ def lag_metrics(reports: Sequence[GroupLag], cluster: str, succeeded_at_ms: int 
                 MetricSample((*at, ("group", report.group), ("topic", each.topic or "")), each.lag)
                 for report in reports
                 for each in report.topics
-                if each.lag is not None
+                if each.lag is not None and still_read(each) is not None
             ),
         ),
         _of_groups(

@@ -37,7 +37,7 @@ from kgroup.model.commit import Commit
 from kgroup.model.groups import LogRange, Partition
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.output.pages.lag_documents import lag_document
-from tests.helpers.cases.lag import HOUR, MINUTE, NOW, SECOND, Part, at, evidence, group, steady
+from tests.helpers.cases.lag import HOUR, MINUTE, NOW, SECOND, Part, at, evidence, group, member, steady
 
 COMMITTED = Isolation.READ_COMMITTED
 
@@ -415,6 +415,34 @@ def test_bounds_hold_for_each_row_of_the_level() -> None:
     assert subjects(RowLevel.GROUP) == ["orders-enrich"]
     assert subjects(RowLevel.TOPIC) == ["orders-enrich orders"]
     assert subjects(RowLevel.PARTITION) == ["orders-enrich orders:2", "orders-enrich orders:7"]
+
+
+READER = member("enrich-1", partitions=(0, 1, 2))
+LEFT = [Part(0, 9_000, age=HOUR, topic="old"), Part(1, None, topic="old")]
+
+
+@pytest.mark.parametrize(
+    ("parts", "level", "bounds", "failed"),
+    [
+        ([*FINE, *LEFT], RowLevel.GROUP, LagBounds(max_lag=1000, max_lag_time_s=600, fail_on=LagStatus.STOP), 1),
+        ([*FINE, *LEFT], RowLevel.GROUP, LagBounds(max_lag=1000, max_lag_time_s=600), 0),
+        ([*FINE, *LEFT], RowLevel.TOPIC, LagBounds(max_lag=1000, max_lag_time_s=600), 0),
+        ([*FINE, LEFT[0]], RowLevel.PARTITION, LagBounds(max_lag=1000, max_lag_time_s=600), 0),
+        (LEFT, RowLevel.GROUP, LagBounds(max_lag=1000, max_lag_time_s=600), 0),
+        ([*FINE, *LEFT], RowLevel.GROUP, LagBounds(max_lag=902), 1),
+        ([*FINE, LEFT[0]], RowLevel.GROUP, LagBounds(fail_on=LagStatus.WARN), 1),
+        ([*FINE, LEFT[0]], RowLevel.GROUP, LagBounds(fail_on=LagStatus.REWIND), 0),
+        ([*FINE, UNREAD, *LEFT], RowLevel.GROUP, LagBounds(max_lag=1000, max_lag_time_s=600), 2),
+        ([replace(LEFT[0], topic="orders"), *LEFT], RowLevel.GROUP, LagBounds(max_lag=1000, max_lag_time_s=600), 2),
+    ],
+)
+def test_the_lag_of_a_topic_that_the_group_has_left_breaks_no_bound(
+    parts: list[Part], level: RowLevel, bounds: LagBounds, failed: int
+) -> None:
+    report = measure_lag(group(parts, [READER]), evidence(parts))
+
+    assert {p.status for p in report.partitions if p.partition.topic == "old" and p.lag} == {LagStatus.UNSUBSCRIBED}
+    assert len(check_lag(rows_of([report], level), bounds, NOW)) == failed
 
 
 def numbers(report: GroupLag, by: SortBy, top: int | None = None) -> list[int]:

@@ -311,7 +311,7 @@ CRASHES_AT_7 = (
             },
         ),
         (
-            judged([*FINE, LEFT], roster=(E0, E1, structs.replace(E2, subscription_regex="old.*"))),
+            judged([*FINE, LEFT], roster=(E0, E1, structs.replace(E2, subscription=None))),
             {
                 "STUCK": "oldtopic:0 at 10000000: no commit for 18m while 10/s (1m) arrive",
                 "->": "oldtopic:0 has no owner",

@@ -120,6 +120,10 @@ def left(ms: int, **subscription: Any) -> GroupSnapshot:
     )
 
 
+def rebalancing(snapshot: GroupSnapshot) -> GroupSnapshot:
+    return replace(snapshot, group=replace(snapshot.group, state="Reconciling"))
+
+
 def held(ms: int | None, committed: int = 800, **other: object) -> GroupSnapshot:
     """orders:0 with the last stable offset at 800 for so long."""
     since = {} if ms is None else {KEYS[0]: NOW - ms}
@@ -339,7 +343,14 @@ CASES = (
     ),
     Case("unsubscribed", "a restart", left(59 * S), EARLY, "younger than 1m, which may be a restart"),
     Case("unsubscribed", "subscribed", left(18 * M, subscription=("orders", "oldtopic")), None),
-    Case("unsubscribed", "a pattern", left(18 * M, subscription_regex="o.*"), UNKNOWN, "a pattern, or a rebalance"),
+    Case("unsubscribed", "a pattern", left(18 * M, subscription_regex="ord.*"), WARNING, "oldtopic: 500 unread on 1"),
+    Case(
+        "unsubscribed",
+        "a pattern in a rebalance",
+        rebalancing(left(18 * M, subscription_regex="ord.*")),
+        UNKNOWN,
+        "a pattern, or a rebalance",
+    ),
     Case("unsubscribed", "Empty", EMPTY, None),
     Case("stalled-commits", "of a topic that was left", left(38 * M), None),
     Case("skewed-lag", "of a topic that was left", left(38 * M), None),

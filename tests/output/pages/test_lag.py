@@ -250,6 +250,20 @@ def test_metrics_have_klag_exporters_names() -> None:
     ) in text
 
 
+def test_a_topic_that_the_group_has_left_is_in_no_sum_or_maximum() -> None:
+    parts = [*FINE, Part(0, 9_000, age=HOUR, topic="old"), Part(1, 0, topic="old")]
+    metrics = lag_metrics([measure_lag(group(parts, [E1]), evidence(parts))], "prod", NOW)
+
+    assert samples(metrics, "kafka_consumergroup_group_max_lag") == {"orders-enrich": 600}
+    assert samples(metrics, "kafka_consumergroup_group_max_lag_seconds") == {"orders-enrich": 6}
+    assert samples(metrics, "kafka_consumergroup_group_sum_lag") == {"orders-enrich": 1800}
+    assert samples(metrics, "kafka_consumergroup_group_topic_sum_lag") == {"orders-enrich,orders": 1800}
+    assert samples(metrics, "kafka_consumergroup_group_lag")["orders-enrich,old,0"] == 9_000
+    assert samples(metrics, "kgroup_consumergroup_status") == {"orders-enrich": 1}
+    alone = lag_metrics([measure_lag(group(parts[3:], [E1]), evidence(parts[3:]))], "prod", NOW)
+    assert samples(alone, "kafka_consumergroup_group_sum_lag") == {}
+
+
 def test_records_that_are_lost_show_in_the_metrics() -> None:
     metrics = lag_metrics([report("g", Part(0, 600, log_start=10_000_300))], "prod", None)
 
