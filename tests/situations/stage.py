@@ -23,6 +23,9 @@ SIGNALS: Final = {
 CLASSIC: Final = frozenset({"session.timeout.ms", "heartbeat.interval.ms"})
 """What a client of the consumer protocol refuses."""
 
+_FAILED: Final = 1
+"""Python's exit code after an exception: a member's own ways to end have others."""
+
 
 class Nursery(Protocol):
     """Starts members, each a process."""
@@ -70,6 +73,7 @@ class Stage:
         self._members = [Member(program, n) for program in row.programs for n in range(program.members)]
         self._open: list[Action] = sorted(row.begin, key=lambda action: action.after_s)
         self._at_begin: dict[str, int] = {}
+        self._broken = ""
 
     def start(self) -> None:
         """Records flow and members live, as before anything went wrong."""
@@ -96,6 +100,8 @@ class Stage:
         for member in self._members:
             if member.pid is not None and self._id(member) in ended:
                 member.pid = None
+                if ended[self._id(member)] == _FAILED:
+                    self._broken = f"{member.name} failed, see stderr"
                 delay = member.program.restart_s
                 member.again_at_s = now_s + delay if member.wanted and delay is not None else None
             if member.pid is None and member.again_at_s is not None and member.again_at_s <= now_s:
@@ -186,6 +192,8 @@ class Stage:
 
     def holds(self) -> str:
         """Whether the situation is as the row says: "", or why not. A look at another situation says nothing."""
+        if self._broken:
+            return self._broken
         for at in self.row.at:
             if at.committed:
                 found = self._committed(at.place)

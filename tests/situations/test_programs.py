@@ -63,3 +63,17 @@ def test_what_is_committed_at_poison(
             log = tmp_path / "app-0.log"
             wait_for(lambda: log.read_text().count(f" F {topic}:0 {poison}\n") >= 3, "three tries")
             assert committed() == poison + after_poison
+
+
+def test_a_member_that_cannot_run_is_no_situation(
+    world: KafkaWorld, name: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Else a healthy row would be right about a group that nobody is in."""
+    row = Row(id="row", cause="", programs=(Program(commit="each", settings={"no.such": "setting"}),), topics={"t": 1})
+    with Nursery() as nursery, Feeder(world.bootstrap) as feeder:
+        stage = Stage(row, name("situation"), world, nursery, feeder, tmp_path)
+        world.topic(stage.topics["t"])
+        stage.start()
+        assert stage.holds() == ""
+        stage.tick(0.0, wait_for(nursery.ended, "its end"))
+        assert stage.holds() == "app-0 failed, see stderr"
