@@ -84,6 +84,7 @@ ROWS = (
         begin=POISON,
         at=(At("t:0", offset="P", committed="B"),),
         right=Says(lag="stall stop", rules="stalled-commits", describe=OR_LATER.format("B")),
+        allowed=Says(rules="large-gap"),
         harms=FIRST_OF_BATCH,
         helps=SKIP,
     ),
