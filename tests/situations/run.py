@@ -118,6 +118,9 @@ class _Run:
     def _collect(self) -> None:
         for future in [future for future in self._asked if future.done()]:
             look = self._asked.pop(future)
+            if error := future.exception():
+                self._keep(Result(look.row, look.moment, void=repr(error)))
+                continue
             judged = future.result()
             for verb, page in judged.pages.items():
                 (self._stages[look.row].directory / f"{look.moment}-{verb}.json").write_text(page)

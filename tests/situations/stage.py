@@ -23,6 +23,7 @@ SIGNALS: Final = {
 CLASSIC: Final = frozenset({"session.timeout.ms", "heartbeat.interval.ms"})
 """What a client of the consumer protocol refuses."""
 
+_AT_PLACES: Final = frozenset({"reset", "delete-records"})
 _FAILED: Final = 1
 """Python's exit code after an exception: a member's own ways to end have others."""
 
@@ -90,10 +91,11 @@ class Stage:
     def begin(self, now_s: float) -> None:
         """From now on it goes wrong."""
         self.begun_s = now_s
-        for at in self.row.at[:1]:
-            place = self._place(at.place)
-            committed = self._world.committed(self._group_of(at.place)).get(place)
-            self._at_begin = {"E": self._world.end(*place)} | ({"C": committed[0]} if committed else {})
+        if where := self._first_place():
+            committed = self._committed(where)
+            self._at_begin = {"E": self._world.end(*self._place(where))}
+            if committed is not None:
+                self._at_begin["C"] = committed
 
     def tick(self, now_s: float, ended: Mapping[str, int]) -> None:
         """What is due: actions, and the new lives of the dead."""
@@ -107,7 +109,11 @@ class Stage:
             if member.pid is None and member.again_at_s is not None and member.again_at_s <= now_s:
                 self._start(member)
         while self.begun_s is not None and self._open and self.begun_s + self._open[0].after_s <= now_s:
-            self._do(self._open.pop(0))
+            action = self._open.pop(0)
+            try:
+                self._do(action)
+            except Exception as error:  # one row that is written wrongly must not end the run of all
+                self._broken = f"{action.do} {action.what}: {error!r}"
 
     def stop(self) -> None:
         """All members end at once, for good."""
@@ -174,9 +180,9 @@ class Stage:
             self._world.delete_records(topic, partition, offset)
 
     def symbols(self) -> Mapping[str, int]:
-        """The offsets that the row calls P, B, C and E, of its first place."""
+        """The offsets that the row calls P, B, C and E, of its first place; without one, of what is changed there."""
         if not self.row.at:
-            return {}
+            return self._at_begin
         at = self.row.at[0]
         poison = self._feeder.poisoned(*self._place(at.place))
         found = self._at_begin | ({"P": poison[0]} if poison else {})
@@ -202,6 +208,11 @@ class Stage:
                 if found not in wanted:
                     return f"{at.place} is committed at {found}, not at {at.committed} {wanted}"
         return ""
+
+    def _first_place(self) -> str:
+        """Whose offsets C and E are."""
+        changed = (action.what.partition("=")[0] for action in self.row.begin if action.do in _AT_PLACES)
+        return next((at.place for at in self.row.at), next(changed, ""))
 
     def _committed(self, place: str) -> int | None:
         return self._world.committed(self._group_of(place)).get(self._place(place), (None,))[0]

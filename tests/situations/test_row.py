@@ -4,9 +4,13 @@ import re
 
 import pytest
 
+from tests.situations.programs.member import Life
 from tests.situations.row import Row
 from tests.situations.table import ROWS
 
+COMMITS = re.compile(r"auto|store|each|batch|timer:\d+|none|flip")
+WAYS = re.compile(r"seek|seek\+commit|pause|block|close-exit|kill9|dlq|retry:\d+")
+DONE = re.compile(r"poison|quiet|kill|term|end|stop|cont|start|reset|partitions|delete-records")
 OFFSET = re.compile(r"[PBCE]([+-]\d+)?")
 
 
@@ -27,6 +31,18 @@ def test_a_row_is_of_one_piece(row: Row) -> None:
         for offset in (*at.offset.split(), *at.committed.split()):
             assert OFFSET.fullmatch(offset), offset
     assert row.id.startswith("h-") == row.healthy
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: str(row.id))
+def test_a_row_asks_for_what_programs_can_do(row: Row) -> None:
+    """A member would take a word that it does not know for `seek`."""
+    for program in row.programs:
+        assert COMMITS.fullmatch(program.commit), program.commit
+        assert WAYS.fullmatch(program.bad), program.bad
+        assert program.subscribe in ("topics", "assign")
+        assert not program.life or Life(program.life)
+    assert row.feed.transaction is None
+    assert all(DONE.fullmatch(action.do) for action in row.begin)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: str(row.id))

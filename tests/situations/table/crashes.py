@@ -64,7 +64,7 @@ ROWS = (
             Program(commit="each", restart_s=2),
             Program(commit="each", name="dying", restart_s=2, waits=True, life="records:1:kill9"),
         ),
-        begin=(Action(0, "kill", "app-0"), Action(1, "start", "dying")),
+        begin=(Action(0, "end", "app-0"), Action(1, "start", "dying")),
         right=Says(rules=STORM, describe="crash loop", history="crash-loop"),
         allowed=BETWEEN_LIVES,
         harms=("reset",),

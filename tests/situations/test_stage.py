@@ -1,0 +1,106 @@
+"""A stage without a broker: symbols, actions, and who is started again."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
+from tests.helpers.kafka_world import KafkaWorld
+from tests.situations.row import Action, At, Feed, Program, Row, Spec
+from tests.situations.stage import Stage
+
+
+class World:
+    """A group that has committed 90 of 100 records."""
+
+    bootstrap = "nowhere:1"
+
+    def __init__(self) -> None:
+        self.commits: list[tuple[str, Mapping[tuple[str, int], int]]] = []
+
+    def committed(self, group: str) -> dict[tuple[str, int], tuple[int, str]]:
+        return {(group.replace(".g", ".t"), 0): (90, "")}
+
+    def end(self, topic: str, partition: int) -> int:
+        return 100
+
+    def commit(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        self.commits.append((group, offsets))
+
+
+class Started:
+    """A nursery that starts nobody; and a feeder of one poison, at 95."""
+
+    def __init__(self) -> None:
+        self.ids: list[str] = []
+
+    def start(self, spec: Spec) -> int:
+        self.ids.append(spec.id)
+        return 2**30  # nobody's
+
+    def feed(self, topic: str, partition: int, feed: Feed) -> None:
+        pass
+
+    def quiet(self, topic: str) -> None:
+        pass
+
+    def poison(self, topic: str, partition: int) -> None:
+        pass
+
+    def poisoned(self, topic: str, partition: int) -> tuple[int, ...]:
+        return (95,)
+
+
+def staged(row: Row, directory: Path) -> tuple[Stage, World, Started]:
+    world, started = World(), Started()
+    return Stage(row, "x", cast(KafkaWorld, world), started, started, directory), world, started
+
+
+def test_symbols_are_offsets_of_the_place_of_the_cause(tmp_path: Path) -> None:
+    row = Row(id="x", cause="", programs=(Program(commit="each"),), at=(At("t:0", offset="P", committed="P P+1 C"),))
+    stage, *_ = staged(row, tmp_path)
+    stage.begin(0)
+    assert stage.symbols() == {"C": 90, "E": 100, "P": 95}
+    assert [stage.offset(symbol) for symbol in ("P+1", "C-2", "E", "7")] == [96, 88, 100, 7]
+    assert stage.holds() == ""
+
+
+def test_what_does_not_hold_is_said(tmp_path: Path) -> None:
+    row = Row(id="x", cause="", programs=(Program(commit="each"),), at=(At("t:0", offset="P", committed="P"),))
+    stage, *_ = staged(row, tmp_path)
+    stage.begin(0)
+    assert stage.holds() == "t:0 is committed at 90, not at P [95]"
+
+
+def test_a_reset_is_due_in_time_and_at_its_symbol(tmp_path: Path) -> None:
+    row = Row(id="x", cause="", programs=(Program(commit="each"),), begin=(Action(5, "reset", "t:0=E-50"),))
+    stage, world, _ = staged(row, tmp_path)
+    stage.begin(100)
+    stage.tick(104, {})
+    assert world.commits == []
+    stage.tick(105, {})
+    assert world.commits == [("x.g", {("x.t", 0): 50})]
+
+
+def test_an_action_that_fails_is_said_and_ends_no_run(tmp_path: Path) -> None:
+    row = Row(id="x", cause="", programs=(Program(commit="each"),), begin=(Action(0, "reset", "t:0=P"),))
+    stage, *_ = staged(row, tmp_path)
+    stage.begin(0)
+    stage.tick(0, {})
+    assert stage.holds() == "reset t:0=P: KeyError('P')"
+
+
+def test_the_dead_live_again_unless_they_were_ended(tmp_path: Path) -> None:
+    row = Row(
+        id="x",
+        cause="",
+        programs=(Program(commit="each", members=2, restart_s=2),),
+        begin=(Action(0, "end", "app-1"),),
+    )
+    stage, _, started = staged(row, tmp_path)
+    stage.start()
+    stage.begin(0)
+    stage.tick(0, {})
+    stage.tick(1, {"x.app-0": -9, "x.app-1": 0})
+    assert started.ids == ["x.app-0", "x.app-1"]
+    stage.tick(3, {})
+    assert started.ids == ["x.app-0", "x.app-1", "x.app-0"]
