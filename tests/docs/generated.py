@@ -24,6 +24,8 @@ from tests.benchmarks.scale_page import cpu_table, memory_table, runs
 from tests.benchmarks.table import as_markdown
 from tests.cli.test_app import COMMANDS, help_flag
 from tests.helpers.command_line import CommandLine
+from tests.situations import page, results
+from tests.situations.table import ROWS
 
 _PART = re.compile(r"(<!-- generated (.+?) -->\n)(.*?)(<!-- end -->)", re.S)
 
@@ -132,6 +134,7 @@ def _refusals() -> str:
 
 _PARTS = {
     "benchmarks": lambda: as_markdown(stored(RESULTS), about),
+    "conclusions": lambda: page.as_markdown(ROWS, results.stored()),
     "scale-cpu": lambda: cpu_table(runs(stored(RESULTS))),
     "scale-memory": lambda: memory_table(runs(stored(RESULTS))),
     "json": _json,

@@ -30,3 +30,10 @@ def test_a_healthy_row_calls_nothing_right() -> None:
 
 def test_a_third_is_healthy() -> None:
     assert 3 * sum(row.healthy for row in ROWS) >= len(ROWS)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: str(row.id))
+def test_offsets_of_actions_are_of_a_place_that_the_row_names(row: Row) -> None:
+    for action in row.begin:
+        if "=" in action.what and action.do != "partitions":
+            assert action.what.partition("=")[0] in {at.place for at in row.at}

@@ -21,6 +21,7 @@ ROWS = (
         programs=(Program(commit="each"),),
         feed=Feed(per_s=5),
         begin=(Action(0, "term"), Action(20, "reset", "t:0=E+60"), Action(22, "start")),
+        at=(At("t:0"),),
         right=Says(describe="forward|skipped", history="by no-member"),
         helps=("undo",),
     ),
