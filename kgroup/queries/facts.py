@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -48,6 +48,10 @@ _IDLE_SPAN_MS = RATE_SPAN.value
 """For a group that has read everything only its pace matters, so less is read."""
 
 
+Place = tuple[TopicPartition, int]
+"""An offset of a partition."""
+
+
 class GroupFacts(msgspec.Struct, frozen=True):
     """The evidence of one group; ``generation`` and ``leader`` are the newest in the log, None if not read.
 
@@ -73,7 +77,8 @@ def read_facts(cluster: Cluster, groups: Sequence[Group], need: Need) -> dict[st
     newest = (log.events[-1].at_ms for log in facts.logs.logs.values() if log.events)
     now_ms = max((now_ms, *newest))
     logs, siblings = EvidenceOfLogs(facts, back.moments_ms), _siblings(facts, back, now_ms)
-    return {group.name: _of_group(group, facts, logs, siblings, need, now_ms) for group in groups}
+    late = _late_at(facts, {place for group in groups for place in _places_of(group)}, back, now_ms)
+    return {group.name: _of_group(group, facts, logs, siblings, late, need, now_ms) for group in groups}
 
 
 def _span_of(group: Group) -> int:
@@ -115,6 +120,7 @@ def _of_group(
     facts: LagFacts,
     logs: EvidenceOfLogs,
     siblings: Sequence[Sibling] | None,
+    late: Mapping[Place, Sequence[str]],
     need: Need,
     now_ms: int,
 ) -> GroupFacts:
@@ -136,6 +142,7 @@ def _of_group(
         generation=None if log_facts is None else log_facts.generation,
         churn=None if log_facts is None else log_facts.churn,
         crash_loops=() if log_facts is None else log_facts.crash_loops,
+        same_offset=_same_offset(group, late) if late else {},
         unknown=dict(_unknown(group, facts, need, firsts, log_facts)),
     )
     newest = None if log_facts is None else log_facts.generation
@@ -293,6 +300,41 @@ def _siblings(facts: LagFacts, back: LookBack, now_ms: int) -> tuple[Sibling, ..
         sign, is_empty = signs.get(name), name in others.empty
         found += [Sibling(name, topic, lag, sign, since.get(topic), is_empty) for topic, lag in lags.items()]
     return tuple(found)
+
+
+def _places_of(group: Group) -> Iterator[Place]:
+    """The offsets of its lagging partitions, and those next to them: a client may commit at delivery."""
+    for p in group.partitions:
+        if p.lag and p.commit is not None:
+            yield from ((p.tp, p.commit.offset + more) for more in (-1, 0, 1))
+
+
+def _late_at(facts: LagFacts, places: Container[Place], back: LookBack, now_ms: int) -> dict[Place, list[str]]:
+    """The groups with members and a commit of the last hour at each of these places, whose next record is a minute old.
+
+    One that only passes there, or has read everything, is none.
+    """
+    late: dict[Place, list[str]] = {}
+    if not isinstance(facts.others, OtherGroups):
+        return late
+    for name, committed in facts.others.committed.items():
+        if name in facts.others.empty or facts.others.last_ms.get(name, now_ms) is None:
+            continue
+        for tp, commit in committed.items():
+            view = facts.views.get(tp)
+            if isinstance(commit, KgroupError) or (tp, commit.offset) not in places or not isinstance(view, LogView):
+                continue
+            written_ms = _ends(view, back, now_ms).written_ms(commit.offset)
+            if written_ms is not None and written_ms <= now_ms - LATE_SIBLING.value:
+                late.setdefault((tp, commit.offset), []).append(name)
+    return late
+
+
+def _same_offset(group: Group, late: Mapping[Place, Sequence[str]]) -> dict[TopicPartition, tuple[str, ...]]:
+    names: dict[TopicPartition, set[str]] = {}
+    for place in _places_of(group):
+        names.setdefault(place[0], set()).update(late.get(place, ()))
+    return {tp: tuple(sorted(found - {group.name})) for tp, found in names.items() if found - {group.name}}
 
 
 def _ends(view: LogView, back: LookBack, now_ms: int) -> LogEnds:

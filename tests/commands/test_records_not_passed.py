@@ -86,6 +86,8 @@ def test_the_command_that_skips_never_skips_a_good_record(
             assert not any("kgroup undo" in page for page in pages)
             found[habit] = (skips, texts.get("record", "").partition(": ")[2].partition(" (")[0], rows)
             assert ("not known" in peeked) == ("record" in texts)
+            if habit == "each":
+                assert f" are at {topic}:0 offset 12 too, or next to it" in lag["verdict"]["next"]
 
     # Where they stand at that moment changes.
     assert not any(found.pop(habit)[0] for habit in BACK_AND_FORTH)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
+from msgspec import structs
 
 from kgroup.cluster.coordinator.offset_fetch import CommittedOffsets
 from kgroup.cluster.lag_reading import LagFacts, LookBack, OtherGroups
@@ -17,6 +18,7 @@ from kgroup.model.groups import Position
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries import facts as group_facts
 from kgroup.support.errors import KgroupError
+from tests.helpers.cases.lag import Part, group
 
 NOW = 1_000_000_000
 TEN_MINUTES, ONE_MINUTE, HOUR = 600_000, 60_000, 3_600_000
@@ -106,3 +108,31 @@ def test_a_group_that_lags_is_not_asked_about_its_other_partitions(monkeypatch: 
 
     group_facts._siblings(facts({"in time": {"orders:0": 190, "orders:1": 180}}), BACK, NOW)
     assert asked == [130, 190, 180]
+
+
+@pytest.mark.parametrize(
+    ("others", "there"),
+    [
+        ({"b": 100}, ("b",)),
+        ({"c": 101, "b": 99}, ("b", "c")),  # committed as it delivers, or before
+        ({"b": 98, "c": 102}, ()),
+        ({"empty": 100, "quiet": 100}, ()),
+        ({"svc": 100}, ()),  # itself
+    ],
+)
+def test_others_that_are_late_at_the_same_offset(others: dict[str, int], there: tuple[str, ...]) -> None:
+    assert at_the_offset(100, others) == there
+
+
+def test_who_passes_or_has_read_everything_is_not_late() -> None:
+    assert at_the_offset(161, {"b": 161}) == ()
+    assert at_the_offset(199, {"b": 200}) == ()
+    assert at_the_offset(159, {"b": 159}) == ("b",)
+
+
+def at_the_offset(offset: int, others: dict[str, int]) -> tuple[str, ...]:
+    """The others at the offset of ``svc`` on orders:0."""
+    read = facts({name: {"orders:0": at} for name, at in others.items()}, {"quiet": None})
+    svc = structs.replace(group([Part(0, 200 - offset, committed=offset)]), name="svc")
+    late = group_facts._late_at(read, set(group_facts._places_of(svc)), BACK, NOW)
+    return group_facts._same_offset(svc, late).get(TopicPartition("orders", 0), ())

@@ -149,8 +149,10 @@ class LagEvidence(msgspec.Struct, frozen=True):
     ``now_ms`` is the time of reading. ``state_since_ms`` is the time since which the group is in its state.
     ``siblings`` is None if they were not requested or could not be listed; some are missing if ``unknown`` has a
     reason for them. ``members`` is by member id, ``generation`` the newest of a classic group. ``crash_loops`` are
-    suspected: whether their records are unread, the log of the group does not show. ``unknown`` has the reason for each
-    source that could not be read (``no READ on __consumer_offsets``); the verdict shows the reason instead of a value.
+    suspected: whether their records are unread, the log of the group does not show. ``same_offset`` has the other
+    groups that are at the group's offset or next to it, and have been late for a minute at least. ``unknown`` has the
+    reason for each source that could not be read (``no READ on __consumer_offsets``); the verdict shows the reason
+    instead of a value.
     """
 
     now_ms: int
@@ -162,6 +164,7 @@ class LagEvidence(msgspec.Struct, frozen=True):
     generation: GenerationWritten | None = None
     churn: GroupChurn | None = None
     crash_loops: tuple[CrashLoop, ...] = ()
+    same_offset: Mapping[TopicPartition, tuple[str, ...]] = msgspec.field(default_factory=dict)
     unknown: Mapping[EvidenceSource, str] = msgspec.field(default_factory=dict)
 
     def why_unknown(self, source: EvidenceSource) -> str:

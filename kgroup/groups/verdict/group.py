@@ -90,11 +90,13 @@ def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None =
         if wait is not None
         else next_fact(group, report, evidence, shape, safe, siblings, gap)
     )
+    looping = {loop.tp for loop in loops}
+    alike = not_passed or [p for p in report.partitions if p.partition.tp in looping]
     return GroupVerdict(
         group=group,
         report=report,
         evidence=evidence,
-        next=fact,
+        next=None if fact is None else fact + _others_there(alike, evidence),
         shape=shape,
         safe=safe,
         siblings=siblings,
@@ -264,6 +266,17 @@ def _of_stuck(group: Group, report: GroupLag, evidence: LagEvidence, shape: Shap
     return (
         f"{owns} after its max.poll.interval.ms ({interval}): it polls, and commits nothing past offset {first.first}"
     )
+
+
+def _others_there(rows: Sequence[PartitionLag], evidence: LagEvidence) -> str:
+    """``; b, c are at orders:2 offset 1000 too``: the record is the cause, or what they call."""
+    for row in rows:
+        if others := evidence.same_offset.get(row.partition.tp):
+            return (
+                f"; {some_of(others)} {'is' if len(others) == 1 else 'are'} at {row.where} offset {row.first} too, "
+                "or next to it: the cause is not this group alone, but the record, or what they all call"
+            )
+    return ""
 
 
 def _stalled_words(row: PartitionLag, owner: str) -> str:

@@ -578,6 +578,29 @@ def test_safe(retention: Retention, text: str, style: str | None) -> None:
     assert (found.safe.text, found.safe.style) == (text, style)
 
 
+def _at_7(*others: str) -> dict[str, Any]:
+    return {"same_offset": {TopicPartition("orders", 7): others}}
+
+
+@pytest.mark.parametrize(
+    ("found", "more"),
+    [
+        (judged([*FINE, STUCK], members={"enrich-1": MemberFacts(5 * MINUTE, 45_000)}, **_at_7("b")),
+         "; b is at orders:7 offset 10000000 too, or next to it: "),
+        (judged([*FINE, STUCK], members={"enrich-1": MemberFacts(5 * MINUTE, 45_000)}, **_at_7("b", "c")),
+         "; b, c are at orders:7 offset 10000000 too, or next to it: "),
+        (judged([*FINE, STUCK], crash_loops=(loop(*DEATHS),), **_at_7("b")), "; b is at orders:7 offset 10000000 too"),
+        (judged([*FINE, STUCK], members={"enrich-1": MemberFacts(5 * MINUTE, 45_000)}), None),
+        (judged(FINE, **_at_7("b")), None),
+        # No member reads it: others that are there show nothing about that.
+        (judged([replace(STUCK, owner=None)], "Empty", [], **_at_7("b")), None),
+    ],
+)  # fmt: skip
+def test_other_groups_at_the_same_record(found: GroupVerdict, more: str | None) -> None:
+    assert ("the cause is not this group alone" in (found.next or "")) is (more is not None)
+    assert (more or "") in (found.next or "")
+
+
 @pytest.mark.parametrize(
     ("siblings", "text"),
     [
