@@ -24,15 +24,6 @@ class Moment(StrEnum):
         return {"30s": 30, "2m": 120, "10m": 600}[self.value]
 
 
-class Need(StrEnum):
-    """What a row needs beside librdkafka and one broker."""
-
-    JAVA = "java"
-    CONNECT = "connect"
-    THREE_BROKERS = "three-brokers"
-    SPARK = "spark"
-
-
 @dataclass(frozen=True, slots=True)
 class Program:
     """Members of one group that behave alike; each is a process of its own."""
@@ -74,7 +65,6 @@ class Feed:
 
     per_s: float = 2.0
     burst: tuple[int, int] | None = None  # (n records, every s seconds), instead of `per_s`
-    transaction: tuple[int, float] | None = None  # (n records each, share that is aborted)
     only: tuple[str, ...] = ()  # the places that get records; (): all
 
 
@@ -116,14 +106,6 @@ class Says:
 
 
 @dataclass(frozen=True, slots=True)
-class Spares:
-    """What a printed command may cost."""
-
-    skipped: tuple[str, ...] = ("P",)
-    repeated: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Row:
     """A situation, its truth, and what may be said of it."""
 
@@ -142,10 +124,8 @@ class Row:
     wrong: Says = Says()  # beyond what is wrong in any row
     harms: tuple[str, ...] = ()  # shapes of commands that may never be printed: "reset --to-offset t:0=P+2"
     helps: tuple[str, ...] = ()  # shapes, or `restart`
-    spares: Spares = Spares()
     named_by: Moment = Moment.TWO_MINUTES
     unseen: str = ""  # why the log cannot show the cause; "": it can
-    needs: frozenset[Need] = frozenset()
     timeouts: str = ""  # which were shortened, for the page
 
     def program(self, name: str) -> Program:
@@ -171,16 +151,3 @@ class Spec:
     batch: int
     work_ms: int
     subscribe: str
-
-
-@dataclass(frozen=True, slots=True)
-class Truth:
-    """What the programs did until now, by their own logs. Places are as in the row."""
-
-    processed: Mapping[
-        str, tuple[tuple[int, int], ...]
-    ]  # place -> (ms, offset), in the order of happening; an offset twice: repeated
-    failed: Mapping[str, tuple[tuple[int, int], ...]]  # place -> (ms, offset) of each try that failed
-    committed: Mapping[str, tuple[tuple[int, int], ...]]  # place -> (ms, offset), as acknowledged
-    alive: Mapping[str, frozenset[str]]  # id of a living member -> the places that it owns
-    poison: Mapping[str, tuple[int, ...]]  # place -> offsets, as acknowledged

@@ -41,7 +41,6 @@ def test_a_row_asks_for_what_programs_can_do(row: Row) -> None:
         assert WAYS.fullmatch(program.bad), program.bad
         assert program.subscribe in ("topics", "assign")
         assert not program.life or Life(program.life)
-    assert row.feed.transaction is None
     assert all(DONE.fullmatch(action.do) for action in row.begin)
 
 
