@@ -49,10 +49,10 @@ def as_markdown(rows: Sequence[Row], results: Iterable[Result]) -> str:
                 cells = (_cell(row, moment, played[row.id].get(moment)) for moment in Moment)
                 lines.append(f"| {row.id} | {row.cause} | {' | '.join(cells)} |")
         lines.append("")
-    lines += ["### Not right", ""]
+    lines += ["### Not right", "", "```text"]
     for row_id, found in wrong.items():
-        lines += [f"- {row_id}:", *(f"  - {fault}" for fault in found)]
-    return "\n".join(lines).rstrip()
+        lines += [row_id, *(f"  {fault}" for fault in found)]
+    return "\n".join([*lines, "```"])
 
 
 def _cell(row: Row, moment: Moment, result: Result | None) -> str:

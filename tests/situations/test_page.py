@@ -38,4 +38,4 @@ def test_the_page_shows_each_situation_and_each_fault() -> None:
     assert "2 situations were played, 1 of them healthy; 1 were answered rightly." in page
     assert "| h-well | it goes | - | right | - |" in page
     assert "| stands | it stands | **not right** | - | - |" in page
-    assert page.endswith("- stands:\n  - 30s: lag: t:0 is rewind")
+    assert page.endswith("stands\n  30s: lag: t:0 is rewind\n```")
