@@ -49,6 +49,16 @@ class StuckRecord(PartitionValue, msgspec.Struct, frozen=True):
         return not self.before and not self.later
 
     @property
+    def possible_offsets(self) -> str:
+        """The offsets at which it may be, as an addition to the one that a sentence names; empty if it is known."""
+        if self.is_known:
+            return ""
+        first = (
+            f"{self.offset - 1}, " if self.before and self.later else f"{self.offset - 1} or " if self.before else ""
+        )
+        return f" (the record: {first}{self.offset}{' or later' if self.later else ''})"
+
+    @property
     def doubt(self) -> str | None:
         """What is not known about it; None if it is known."""
         if self.is_known:

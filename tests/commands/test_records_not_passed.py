@@ -82,6 +82,8 @@ def test_the_command_that_skips_never_skips_a_good_record(
             pages = [kgroup("describe", group).stdout, kgroup("lag", group).stdout, peeked, *commands]
             skips = set(re.findall(r"--to-offset \S+:0=(\d+)", "\n".join(pages)))
             texts = {line["word"]: line["text"] for line in lag["verdict"]["lines"]}
+            if habit not in BACK_AND_FORTH:
+                assert ("(the record: " in lag["verdict"]["next"]) == ("record" in texts)
             rows = [int(row.split()[0]) for row in peeked.splitlines() if re.match(r" +\d+  ", row)]
             assert not any("kgroup undo" in page for page in pages)
             found[habit] = (skips, texts.get("record", "").partition(": ")[2].partition(" (")[0], rows)

@@ -75,3 +75,16 @@ def test_in_words() -> None:
     assert StuckRecord(*ORDERS, 7, True, True).doubt == (
         f"not known: offset 7 of orders:0 or a later one, or the one before {client}"
     )
+
+
+@pytest.mark.parametrize(
+    ("before", "later", "places"),
+    [
+        (False, False, ""),
+        (True, False, " (the record: 6 or 7)"),
+        (False, True, " (the record: 7 or later)"),
+        (True, True, " (the record: 6, 7 or later)"),
+    ],
+)
+def test_possible_offsets(before: bool, later: bool, places: str) -> None:
+    assert StuckRecord(*ORDERS, 7, before, later).possible_offsets == places

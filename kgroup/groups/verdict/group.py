@@ -88,7 +88,7 @@ def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None =
         if loops
         else wait.words
         if wait is not None
-        else next_fact(group, report, evidence, shape, safe, siblings, gap)
+        else next_fact(group, report, evidence, shape, safe, siblings, gap, record)
     )
     looping = {loop.tp for loop in loops}
     alike = not_passed or [p for p in report.partitions if p.partition.tp in looping]
@@ -127,6 +127,7 @@ def next_fact(
     safe: RetentionVerdict | None,
     siblings: OtherGroupsLag | None,
     gap: LargeGap | None,
+    record: StuckRecord | None,
 ) -> str | None:
     """The most urgent fact about a group without a crash loop, which any of these would hide; None if there is none.
 
@@ -143,7 +144,7 @@ def next_fact(
     if row is not None:
         return f"read_committed consumers of {row.where} get no further until that transaction ends"
     if stuck:
-        return _of_stuck(group, report, evidence, shape, stuck)
+        return _of_stuck(group, report, evidence, shape, stuck, record)
     if topics := unsubscribed_in(report):
         return f"no member subscribes to {some_of(topics)}: delete the offsets if none should"
     if (row := fell_repeatedly(report)) is not None:
@@ -232,8 +233,16 @@ def _commits_others(row: PartitionLag, report: GroupLag) -> bool:
     )
 
 
-def _of_stuck(group: Group, report: GroupLag, evidence: LagEvidence, shape: Shape, stuck: list[PartitionLag]) -> str:
+def _of_stuck(
+    group: Group,
+    report: GroupLag,
+    evidence: LagEvidence,
+    shape: Shape,
+    stuck: list[PartitionLag],
+    record: StuckRecord | None,
+) -> str:
     first = stuck[0]
+    places = record.possible_offsets if record is not None and record.tp == first.partition.tp else ""
     if shape.kind is LagShape.ONE_BROKER and len(stuck) > 1:
         return f"broker {shape.subject} leads all stuck partitions"
     owner = first.partition.owner
@@ -244,10 +253,10 @@ def _of_stuck(group: Group, report: GroupLag, evidence: LagEvidence, shape: Shap
         return f"{first.where} has no owner" if owners_known else f"who owns {first.where} is not known"
     owner_text = member_words(group, owner.member_id)
     if first.status is LagStatus.STALL:
-        return _stalled_words(first, owner_text)
+        return _stalled_words(first, owner_text, places)
     owns = f"{owner_text} owns {first.where}"
     if _commits_others(first, report):
-        return f"{owns} and commits other partitions: it polls, and commits nothing past offset {first.first}"
+        return f"{owns} and commits other partitions: it polls, and commits nothing past offset {first.first}{places}"
     others = sum(p.partition.owner is not None and p.partition.owner.member_id == owner.member_id for p in stuck) - 1
     if others:
         owns += f" and {plural(others, 'more stuck partition')}"
@@ -263,9 +272,8 @@ def _of_stuck(group: Group, report: GroupLag, evidence: LagEvidence, shape: Shap
     if end_ms > evidence.now_ms:
         until = short_time(end_ms, evidence.now_ms)
         return f"{owns}; its max.poll.interval.ms is {interval}, so the group keeps it until about {until}"
-    return (
-        f"{owns} after its max.poll.interval.ms ({interval}): it polls, and commits nothing past offset {first.first}"
-    )
+    owns += f" after its max.poll.interval.ms ({interval})"
+    return f"{owns}: it polls, and commits nothing past offset {first.first}{places}"
 
 
 def _others_there(rows: Sequence[PartitionLag], evidence: LagEvidence) -> str:
@@ -279,13 +287,14 @@ def _others_there(rows: Sequence[PartitionLag], evidence: LagEvidence) -> str:
     return ""
 
 
-def _stalled_words(row: PartitionLag, owner: str) -> str:
+def _stalled_words(row: PartitionLag, owner: str, places: str) -> str:
     """What the commits of a STALL show; those back and forth may be by two clients, so its owner is only named."""
     result = row.status_result
     if result.lowest is not None:
         between = f"{result.lowest} to {result.highest}"
         return f"{owner} owns {row.where}: {between} are committed again and again, and nothing past them"
-    return f"{owner} commits {row.where} at {row.first} again and again: it polls, and commits nothing past this offset"
+    again = f"{owner} commits {row.where} at {row.first} again and again"
+    return f"{again}: it polls, and commits nothing past this offset{places}"
 
 
 def _alive(row: PartitionLag, now_ms: int, session_ms: int | None) -> str:

@@ -144,7 +144,7 @@ CRASHES_AT_7 = (
                 "RETENTION": "retention (12h) deletes the first unread record of orders:7 in 11h22m",
                 "SHAPE": "one partition of 6, orders:7 (enrich-1); 2 of 2 other groups of orders keep up",
                 "->": "enrich-1 (10.0.3.4) owns orders:7 and commits other partitions: it polls, "
-                "and commits nothing past offset 10000000",
+                "and commits nothing past offset 10000000 (the record: 9999999, 10000000 or later)",
             },
         ),
         # ... and its owner has no other partition: it may hang, or be dead.
@@ -164,7 +164,7 @@ CRASHES_AT_7 = (
             judged([*FINE[:1], *FINE[2:], STUCK], members={"enrich-1": MemberFacts(5 * MINUTE, 45_000)},
                    state_since_ms=NOW - 41 * MINUTE),
             {"->": "enrich-1 (10.0.3.4) owns orders:7 and still heartbeats after its max.poll.interval.ms (5m): "
-                   "it polls, and commits nothing past offset 10000000"},
+                   "it polls, and commits nothing past offset 10000000 (the record: 9999999, 10000000 or later)"},
         ),
         # A crash loop that a stable moment, or an Empty one, hides.
         (
@@ -273,7 +273,7 @@ CRASHES_AT_7 = (
                 "commits at delivery (librdkafka with auto commit): a restart passes it",
                 "SHAPE": "its only partition, payments:3; other groups unknown: not read",
                 "->": "enrich-0 (10.0.3.2) commits payments:3 at 8812337 again and again: "
-                "it polls, and commits nothing past this offset",
+                "it polls, and commits nothing past this offset (the record: 8812336, 8812337 or later)",
             },
         ),
         # ... and one that seeks back and commits its first offsets again: no REWIND, and nothing to undo.
