@@ -12,10 +12,8 @@ from tests.situations.table import ROWS
 
 KNOWN_WRONG: Final[Mapping[str, str]] = {
     "h-batch-daily": "a job that is not due is stuck, and has no reader",
-    "h-catching-up-slow": "a partition whose turn has not come was never read; a busy machine reads too slowly",
     "h-rollout": "a rolling deploy is a storm while it lasts",
     "h-rollout-848": "a rolling deploy is a storm while it lasts",
-    "poison-batch-silent": "commits of the other partition hide it",
     "poison-flip": "history offers an undo for each flip",
     "hang-poll": "no reader, and no word of the process that hangs",
     "frozen-process": "only history shows it, after another member took over",
