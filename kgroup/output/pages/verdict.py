@@ -48,7 +48,10 @@ def verdict_lines(verdict: GroupVerdict) -> Iterator[LabelledLine]:
     group, report, evidence = verdict.group, verdict.report, verdict.evidence
     yield LabelledLine("LAG", measured_line(group, report, evidence))
     if (text := stuck_line(report, evidence)) is not None:
-        yield LabelledLine("STUCK", text, None if text.startswith("unknown") else "bad")
+        if {row.status for row in stuck_of(report)} == {LagStatus.NO_READER}:
+            yield LabelledLine("READER", text, "bad")
+        else:
+            yield LabelledLine("STUCK", text, None if text.startswith("unknown") else "bad")
     if verdict.record is not None and (text := verdict.record.doubt) is not None:
         yield LabelledLine("RECORD", text)
     if (text := back_line(report)) is not None:

@@ -326,7 +326,7 @@ CRASHES_AT_7 = (
         (
             judged([replace(p, last_ago=HOUR // 2, age=HOUR // 2, owner=None) for p in FINE], "Empty", ()),
             {
-                "STUCK": "all 5: no reader for 30m while 500/s (1m) arrive",
+                "READER": "all 5: no reader for 30m while 500/s (1m) arrive",
                 "->": "no member reads; its consumers, once started, continue at the committed offsets",
             },
         ),
@@ -335,7 +335,7 @@ CRASHES_AT_7 = (
             judged([replace(p, last_ago=HOUR // 2, age=HOUR // 2, owner=None) for p in FINE], "Empty", (),
                    state_since_ms=NOW - 29 * MINUTE, churn=GroupChurn(1, 71_000)),
             {
-                "STUCK": "all 5: no reader for 29m while 500/s (1m) arrive",
+                "READER": "all 5: no reader for 29m while 500/s (1m) arrive",
                 "RATE": "in 500/s, out 0 (10m): no reader",
                 "->": "no member reads; its consumers, once started, continue at the committed offsets",
             },
@@ -345,7 +345,7 @@ CRASHES_AT_7 = (
                 at(5 * MINUTE, 10_011_000), structs.replace(at(MINUTE, 10_000_000), by_tool=True)))], "Empty", (),
                    state_since_ms=NOW - 2 * MINUTE),
             {
-                "STUCK": "orders:0 at 10000000: no reader for 2m",
+                "READER": "orders:0 at 10000000: no reader for 2m",
                 "REWOUND": "orders:0 was rewound by 11.0k offsets 1m ago",
                 "RATE": "in 0, out 0 (10m): no reader",
             },
@@ -369,7 +369,7 @@ CRASHES_AT_7 = (
         (
             judged([replace(p, owner=None, age=5 * MINUTE, ended_ago=2 * MINUTE, last_ago=3 * MINUTE)
                     for p in FINE], "Empty", (), state_since_ms=NOW - 3 * MINUTE),
-            {"STUCK": "all 5: no reader for 3m", "RATE": "in 0 (1m), 500/s (10m), out 0: no reader"},
+            {"READER": "all 5: no reader for 3m", "RATE": "in 0 (1m), 500/s (10m), out 0: no reader"},
         ),
         # ... also where one partition is read: nobody reads the group.
         (
