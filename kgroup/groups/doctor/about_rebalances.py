@@ -90,12 +90,13 @@ def rebalance_storm(snapshot: GroupSnapshot) -> Answer:
     going_on = snapshot.now_ms - last_ms <= STORM_ONGOING.value
     latest = [r for r in recent if r.at_ms > last_ms - STORM_WINDOW.value] if going_on else densest
     window = latest if _count(latest) >= STORM.value else densest
-    stopped = sum(rebalance.took_ms or 0 for rebalance in window)
+    stopped = _standstill_ms(snapshot, window)
     span = max(window[-1].at_ms - window[0].at_ms, 1)
     rebalance_count = _count(window)
     heavy = rebalance_count >= HEAVY_STORM.value or 100 * stopped >= STOPPED_SHARE.value * STORM_WINDOW.value
     now = "not over" if going_on else f"over since {utc_minute(last_ms)}"
-    stopped_text = f", stopped for {duration(stopped)} ({percent(stopped, span)})" if stopped else ""
+    how = "without commits" if snapshot.group.type == "classic" else "stopped"
+    stopped_text = f", {how} for {duration(stopped)} ({percent(stopped, span)})" if stopped else ""
     culprits = Counter(member for rebalance in window for member in rebalance.causers).most_common()
     by = f"; most by {', '.join(f'{member} ({count})' for member, count in culprits[:2])}" if culprits else ""
     return REBALANCE_STORM.finding(
@@ -112,6 +113,14 @@ def rebalance_storm(snapshot: GroupSnapshot) -> Answer:
         affected=[member for member, _ in culprits],
         commands=(kgroup_command("history", snapshot.group.name, "--since", "1h"),),
     )
+
+
+def _standstill_ms(snapshot: GroupSnapshot, window: Sequence[Rebalance]) -> int:
+    """How long the group did not work during the window; a classic group that has read all has nothing to commit."""
+    if snapshot.group.type == "classic":
+        # The time without commits lies before a rebalance, so that of the first one is none of the window.
+        window = () if snapshot.group.totals.lag == 0 else [r for r in window if r.at_ms > window[0].at_ms]
+    return sum(rebalance.standstill_ms or 0 for rebalance in window)
 
 
 def rebalance_waits(snapshot: GroupSnapshot) -> Answer:

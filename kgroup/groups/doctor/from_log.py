@@ -73,7 +73,7 @@ def _rebalances(full_history: GroupHistory, own: frozenset[str]) -> Iterator[Reb
         named, causers = _causers(step), _causers(step, own)
         if causers or not named:
             yield Rebalance(
-                step.at_ms, step.took_ms, step.moved_needlessly, causers, rollout=step.log_offset in planned
+                step.at_ms, step.standstill_ms, step.moved_needlessly, causers, rollout=step.log_offset in planned
             )
 
 

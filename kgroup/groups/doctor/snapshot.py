@@ -43,14 +43,15 @@ class TopicDetails(msgspec.Struct, frozen=True):
 class Rebalance(msgspec.Struct, frozen=True):
     """A generation of a classic group, or an epoch of a consumer group.
 
-    ``took_ms`` is its duration, ``taken`` the number of partitions that moved although their owner stayed; None if
-    unknown. ``causers`` are the members that joined or left. ``rollout`` is whether it belongs to a deployment (every
-    instance restarted once) or to a start, a stop or a change of size, and so does not count for a storm. ``count`` is
-    the number of generations: those that did not complete have no record, and are one entry however many they are.
+    ``standstill_ms`` is how long the group did not work: of a classic group before it, of a consumer group after it.
+    ``taken`` is the number of partitions that moved although their owner stayed. Both are None if unknown. ``causers``
+    are the members that joined or left. ``rollout`` is whether it belongs to a deployment (every instance restarted
+    once) or to a start, a stop or a change of size, and so does not count for a storm. ``count`` is the number of
+    generations: those that did not complete have no record, and are one entry however many they are.
     """
 
     at_ms: int
-    took_ms: int | None = None
+    standstill_ms: int | None = None
     taken: int | None = None
     causers: tuple[str, ...] = ()
     rollout: bool = False

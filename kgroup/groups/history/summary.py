@@ -199,7 +199,7 @@ def totals_of(steps: Sequence[HistoryStep], span_ms: int) -> HistoryTotals:
     rebalances = [step for step in steps if step.kind is StepKind.REBALANCE]
     count = sum(step.rebalances for step in steps)
     took = [step.took_ms for step in rebalances if step.took_ms is not None]
-    quiet = [step.quiet_ms for step in rebalances if step.quiet_ms is not None]
+    quiet = [step.idle_ms for step in rebalances if step.idle_ms is not None]
     gaps = [later.at_ms - earlier.at_ms for earlier, later in pairwise(rebalances)]
     moved = [step.moved for step in rebalances if step.moved is not None]
     return HistoryTotals(

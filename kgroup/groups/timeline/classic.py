@@ -189,6 +189,7 @@ class GenerationTracker:
             moves = context.ownership.assign(assigned)
         else:
             context.ownership.all_left()
+        quiet_ms, idle_ms = self._quiet_and_idle(record) if kind is StepKind.REBALANCE else (None, None)
         return HistoryStep(
             protocol=RebalanceProtocol.CLASSIC,
             number=record.generation,
@@ -205,7 +206,8 @@ class GenerationTracker:
             returned=self._returned(record, change),
             took_ms=_took_ms(record) if kind is StepKind.REBALANCE else None,
             joined_ms=record.joined_ms if kind is StepKind.REBALANCE else None,
-            quiet_ms=self._quiet(record) if kind is StepKind.REBALANCE else None,
+            quiet_ms=quiet_ms,
+            idle_ms=idle_ms,
             completed=None if kind is not StepKind.REBALANCE else True,
         )
 
@@ -244,12 +246,17 @@ class GenerationTracker:
         ]
         return self._context.named(same)
 
-    def _quiet(self, record: GenerationWritten) -> int | None:
+    def _quiet_and_idle(self, record: GenerationWritten) -> tuple[int | None, int | None]:
         before, evidence = self._before, self._context.evidence
         if before is None or not before.members or not evidence.whole(before.log_offset, record.log_offset):
-            return None
+            return None, None
         last_ms = evidence.last_of_all(before.log_offset, record.log_offset)
-        return None if last_ms is None else max(0, record.at_ms - last_ms)
+        if last_ms is not None:
+            quiet_ms = max(0, record.at_ms - last_ms)
+            return quiet_ms, quiet_ms
+        idle_ms = max(0, record.at_ms - before.at_ms)
+        longest_ms = max(member.rebalance_timeout_ms or member.session_timeout_ms for member in before.members)
+        return None, idle_ms if idle_ms <= longest_ms else None
 
 
 def _change(members: Mapping[str, str | None], record: GenerationWritten) -> _Change:

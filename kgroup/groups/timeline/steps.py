@@ -103,10 +103,18 @@ class HistoryStep(msgspec.Struct, frozen=True):
     quiet_ms: int | None = None
     """From the last commit until ``at_ms`` (classic); None if there was none since the previous step, or records are
     missing."""
+    idle_ms: int | None = None
+    """The same, and if there was no commit since the previous step: the time since that step. None if that is longer
+    than a member may poll nothing, so that there was nothing to commit."""
     lasted_ms: int | None = None
     """The time until the next step, None for the newest."""
     completed: bool | None = None
     """False for an epoch that the next one replaced before all members reached it; None if that is unknown (yet)."""
+
+    @property
+    def standstill_ms(self) -> int | None:
+        """How long the group did not work, of ``history`` and ``doctor``: the log does not show a classic joining."""
+        return self.idle_ms if self.protocol is RebalanceProtocol.CLASSIC else self.took_ms
 
     @property
     def rebalances(self) -> int:
@@ -219,7 +227,10 @@ class HistoryTotals(msgspec.Struct, frozen=True):
         name="rebalances_per_hour"
     )
     longest_took_ms: Annotated[Ms | None, "The longest rebalance."]
-    longest_quiet_ms: Annotated[Ms | None, "The longest time without a commit before a rebalance."]
+    longest_quiet_ms: Annotated[
+        Ms | None,
+        "The longest time without a commit before a rebalance of a classic group, also if nothing was ever committed.",
+    ]
     quiet_ms: Annotated[Ms | None, "The sum of these times."]
     moved: Annotated[Count, "Partitions that changed their member."] = field(name="moved_count")
     moved_needlessly: Annotated[Count, "Those of them whose member stayed."] = field(name="moved_needlessly_count")

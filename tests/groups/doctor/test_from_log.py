@@ -9,13 +9,13 @@ import pytest
 from msgspec.structs import replace
 
 from kgroup.groups.doctor.about_rebalances import rebalance_storm
-from kgroup.groups.doctor.finding import Finding, Severity
+from kgroup.groups.doctor.finding import Finding, Severity, duration
 from kgroup.groups.doctor.from_log import DoctorLogFacts, from_log, history_of
 from kgroup.groups.doctor.snapshot import MemberRestart
 from kgroup.groups.history.summary import HistoryQuery
 from kgroup.groups.lag.evidence import MemberFacts
 from kgroup.model.group_log import GenerationMember, TransactionEnd
-from tests.helpers.cases.doctor import EMPTY, HEALTHY
+from tests.helpers.cases.doctor import EMPTY, HEALTHY, A, B, having, partition
 from tests.helpers.cases.history import T0, TOPIC, Log, member
 
 _HOUR_MS = 3_600_000
@@ -175,6 +175,31 @@ def test_what_is_a_storm_and_what_is_not(write: Callable[[Log], Log], storm: boo
     found = rebalance_storm(snapshot)
 
     assert [isinstance(item, Finding) for item in found] == ([True] if storm else [])
+
+
+def crashing(log: Log, *, commits: bool) -> Log:
+    """Each life ends 6 s after it began; with ``commits`` it commits once at its start."""
+    log.at(0).generation(1, member("c/0", 0, 1))
+    for life in range(1, 17):
+        if commits:
+            log.at(life * 6 - 5.9).commit(0, 970 + life).commit(1, life * 100)
+        log.at(life * 6).generation(1 + life, member(f"c/{life}", 0, 1), joined=0.002)
+    return log
+
+
+@pytest.mark.parametrize(("commits", "stopped_ms"), [(False, 96_000), (True, 94_400)])
+def test_history_and_doctor_have_one_measure(commits: bool, stopped_ms: int) -> None:
+    """Of how long a group did not work: the joining alone, 2 ms each, would be nothing."""
+    log = crashing(Log(), commits=commits)
+    known = told(log, to_log_start=True).history
+    totals = log.history(until=100, reach={"to_log_start": True}).totals
+    late = replace(having((A, B), (partition(0, end=1005),)), now_ms=log.now_ms + 1000)
+
+    (found,) = rebalance_storm(replace(late, history=replace(known, crash_loops=())))
+
+    assert isinstance(found, Finding)
+    assert (found.numbers["stopped_ms"], totals.quiet_ms) == (stopped_ms, stopped_ms)
+    assert f"without commits for {duration(stopped_ms)}" in found.evidence
 
 
 @pytest.mark.parametrize("write", [flapping, catch_ups_of_a_group_that_flaps])

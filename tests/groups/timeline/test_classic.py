@@ -264,6 +264,47 @@ def test_how_long_nothing_had_been_committed() -> None:
 
 
 @pytest.mark.parametrize(
+    ("committed_at", "at", "polls_ms", "reach", "quiet_ms", "idle_ms"),
+    [
+        (50, 58, 300_000, {}, 8_000, 8_000),
+        (50, 900, 300_000, {}, 850_000, 850_000),
+        # No commit since the generation before: a crash loop. Beyond the longest poll there was nothing to commit.
+        (None, 58, 300_000, {}, None, 58_000),
+        (None, 300, 300_000, {}, None, 300_000),
+        (None, 300.001, 300_000, {}, None, None),
+        # Clients of old protocols name no rebalance timeout; the session timeout is theirs.
+        (None, 45, None, {}, None, 45_000),
+        (None, 45.001, None, {}, None, None),
+        # Commits may be missing.
+        (None, 58, 300_000, {"whole_from": None}, None, None),
+    ],
+)
+def test_how_long_the_group_did_not_work(
+    committed_at: float | None,
+    at: float,
+    polls_ms: int | None,
+    reach: dict[str, Any],
+    quiet_ms: int | None,
+    idle_ms: int | None,
+) -> None:
+    first = member("a/1", 0, 1, rebalance_timeout_ms=polls_ms, session_timeout_ms=45_000)
+    log = Log().at(0).generation(5, first)
+    if committed_at is not None:
+        log.at(committed_at).commit(0, 10)
+    log.at(at).generation(6, A, joined=0.5)
+
+    step = log.steps(**reach)[-1]
+
+    assert (step.quiet_ms, step.idle_ms, step.standstill_ms) == (quiet_ms, idle_ms, idle_ms)
+
+
+def test_a_group_without_members_did_not_stop_working() -> None:
+    emptied, back = Log().at(0).generation(5, A).at(9).generation(6).at(30).generation(7, B).steps()[-2:]
+
+    assert (emptied.standstill_ms, back.standstill_ms) == (None, None)
+
+
+@pytest.mark.parametrize(
     ("members", "names"),
     [
         # A client id that nobody shares outlives a restart.

@@ -56,7 +56,7 @@ BOTH = replace(A, subscription=("orders", "payments"))
 def stormy(count: int, every_ms: int, ago_ms: int = 10 * S, **other: object) -> RebalanceHistory:
     """Rebalances at even distances, the last one so long ago."""
     times = [NOW - ago_ms - every_ms * at for at in reversed(range(count))]
-    given = {"took_ms": 8 * S, "taken": 2, "causers": ("enrich-3",)} | other
+    given = {"standstill_ms": 8 * S, "taken": 2, "causers": ("enrich-3",)} | other
     return RebalanceHistory(NOW - H, tuple(Rebalance(at, **given) for at in times))  # type: ignore[arg-type]
 
 
@@ -243,9 +243,30 @@ CASES = (
     Case(
         "rebalance-storm",
         "few, but long",
-        replace(HEALTHY, history=stormy(5, M, took_ms=30 * S)),
+        replace(consumer((A, B)), history=stormy(5, M, standstill_ms=30 * S)),
         CRITICAL,
         "5 in 4m, not over, stopped for 2m30s (62%); most by enrich-3 (5)",
+    ),
+    Case(
+        "rebalance-storm",
+        "few, and nothing is committed between them",
+        replace(having((A, B), (partition(0, end=1005),)), history=stormy(6, M, standstill_ms=30 * S)),
+        CRITICAL,
+        "6 in 5m, not over, without commits for 2m30s (50%); most by enrich-3 (6)",
+    ),
+    Case(
+        "rebalance-storm",
+        "the time before the first is not of the window",
+        replace(having((A, B), (partition(0, end=1005),)), history=stormy(5, M, standstill_ms=30 * S)),
+        WARNING,
+        "5 in 4m, not over, without commits for 2m (50%); most by enrich-3 (5)",
+    ),
+    Case(
+        "rebalance-storm",
+        "few, and there is nothing to commit",
+        replace(having((A, B), (partition(0, end=1000),)), history=stormy(6, M, standstill_ms=30 * S)),
+        WARNING,
+        "6 in 5m, not over; most by enrich-3 (6)",
     ),
     Case(
         "rebalance-storm",

@@ -57,7 +57,7 @@ def picture_of(lines: Sequence[str], heading: str = "GENERATION") -> dict[str, l
     ],
 )  # fmt: skip
 def test_a_rate_an_hour_is_that_of_more_than_an_hour(span: dict[str, Any], said: str) -> None:
-    assert re.split(r", (?=\d+s|longest)", total_line(rolling(start(), 0).history(**span)))[0] == said
+    assert re.split(r", (?=[\dms]+ without|longest)", total_line(rolling(start(), 0).history(**span)))[0] == said
 
 
 def test_a_rollout_on_a_page() -> None:
