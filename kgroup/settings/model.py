@@ -20,6 +20,7 @@ CONTEXT_NOT_NAMED = refusal_code(
 
 DEFAULT_TIMEOUT_S = 10.0
 DEFAULT_SOURCE = "default"
+_TELLING_URL = re.compile(r"(?i)[a-z][a-z0-9+.-]*://([^/?#]*@|[^?#]*\?)")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -35,9 +36,14 @@ class Setting:
     source: str
 
     @property
+    def is_secret(self) -> bool:
+        """Whether the value must not be shown; so is a URL with a user or a query, which may have a token."""
+        return is_secret(self.key) or bool(_TELLING_URL.match(self.value))
+
+    @property
     def display_value(self) -> str:
         """The value for messages: hidden if it is secret."""
-        return HIDDEN if is_secret(self.key) else self.value
+        return HIDDEN if self.is_secret else self.value
 
     @property
     def named(self) -> str:
@@ -122,9 +128,7 @@ class Settings:
     def secrets(self) -> frozenset[str]:
         """Values that must not be shown or logged."""
         return frozenset(
-            setting.value
-            for setting in (*self.entries.values(), *self.unknown)
-            if is_secret(setting.key) and setting.value
+            setting.value for setting in (*self.entries.values(), *self.unknown) if setting.is_secret and setting.value
         )
 
     @property

@@ -53,9 +53,7 @@ class Cache(msgspec.Struct, frozen=True):
         # Imported from here: hashlib would load OpenSSL.
         from _blake2 import blake2b
 
-        from kgroup.support.redact import is_secret
-
-        public = [(key, entry.value) for key, entry in settings.entries.items() if not is_secret(key)]
+        public = [(key, entry.value) for key, entry in settings.entries.items() if not entry.is_secret]
         digest = blake2b(json.dumps(public).encode("utf-8", "surrogatepass"), digest_size=16)
         return cls(folder, digest.hexdigest())
 

@@ -13,7 +13,7 @@ from kgroup.settings.contexts import Context
 from kgroup.settings.model import Settings
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.json_types import Ms
-from kgroup.support.redact import HIDDEN, is_secret
+from kgroup.support.redact import HIDDEN
 
 _PLAINTEXT = "PLAINTEXT"
 
@@ -82,7 +82,7 @@ class ShownContext(msgspec.Struct, frozen=True):
 
 
 def _shown(settings: Settings) -> ShownContext:
-    secret = {key for key in settings.entries if is_secret(key)}
+    secret = {key for key, entry in settings.entries.items() if entry.is_secret}
     return ShownContext(
         context=settings.context,
         named=settings.named,
