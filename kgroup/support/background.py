@@ -10,8 +10,8 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def in_background(work: Callable[[], T]) -> Future[T]:
-    """Run it on a daemon thread: unlike a pool's thread, it does not delay the end of the process."""
+def in_background(name: str, work: Callable[[], T]) -> Future[T]:
+    """Run it on a daemon thread of this name: unlike a pool's thread, it does not delay the end of the process."""
     future: Future[T] = Future()
 
     def run() -> None:
@@ -20,5 +20,5 @@ def in_background(work: Callable[[], T]) -> Future[T]:
         except BaseException as error:
             future.set_exception(error)
 
-    threading.Thread(target=run, name="kgroup-connect", daemon=True).start()
+    threading.Thread(target=run, name=f"kgroup-{name}", daemon=True).start()
     return future

@@ -138,8 +138,8 @@ class Ledger:
         """
         if transactional_id not in self._ready:
             if not self._ready:
-                self._topic_lookup = in_background(self._find_topic)
-            self._ready[transactional_id] = in_background(lambda: self._connected(transactional_id))
+                self._topic_lookup = in_background("ledger-topic", self._find_topic)
+            self._ready[transactional_id] = in_background("ledger-connect", lambda: self._connected(transactional_id))
 
     def _find_topic(self) -> LedgerTopic | None:
         # Imported here, as below what else only writers need: describe reads.

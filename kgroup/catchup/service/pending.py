@@ -108,7 +108,7 @@ def begin_reading_ledger(
         with Ledger(librdkafka_config(settings), topic, timeout_s=settings.timeout_s) as ledger:
             return ledger.list(patience_s=_PATIENCE_S, wanted=affecting(groups))
 
-    listing = in_background(list_plans)
+    listing = in_background("pending", list_plans)
 
     def result(reporter: Reporter) -> LedgerReading:
         try:

@@ -99,7 +99,7 @@ class _WatchLoop:
             now_s = time.monotonic()
             if self._running is None and not self._paused and now_s >= self._due_s:
                 self._started_s = now_s
-                self._running = in_background(lambda: self._refresher.run(self._refresh))
+                self._running = in_background("watch", lambda: self._refresher.run(self._refresh))
             self._draw(live)
             for key in self._typed_keys():
                 if key == "q":
