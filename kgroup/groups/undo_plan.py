@@ -207,7 +207,7 @@ def _refusal(group: str, moved: Sequence[UndoRow], change_id: str) -> Refused:
     ]
     if len(moved) > _NAMED:
         lines.append(f"{len(moved) - _NAMED} more partitions")
-    again = sum(max(0, t.now.offset - t.before.offset) for t in moved if t.before and t.now)
+    again = sum(_read_since(t) for t in moved)
     anyway = "--accept moved-since restores the offsets from before the change anyway"
     anyway += f": up to {plural(again, 'offset')} read again." if again else "."
     skipped = any(t.before and t.after and t.now and t.before.offset < t.after.offset <= t.now.offset for t in moved)
@@ -221,6 +221,18 @@ def _refusal(group: str, moved: Sequence[UndoRow], change_id: str) -> Refused:
         hint=deliver if skipped else anyway,
         code=MOVED_SINCE,
     )
+
+
+def _read_since(trace: UndoRow) -> int:
+    """The offsets that the group has committed since the change, and that an undo has it read again.
+
+    What the change skipped is not read yet: 5, changed to 8, now 11 are three.
+    """
+    before, after, now = trace.before, trace.after, trace.now
+    if before is None or now is None:
+        return 0
+    start = after.offset if after and before.offset < after.offset <= now.offset else before.offset
+    return max(0, now.offset - start)
 
 
 def _offset(commit: Commit | None) -> str:
