@@ -21,6 +21,7 @@ from kgroup.groups.thresholds import (
     LARGE_PARTITIONS,
     LEAST_SILENCE,
     MEMBER_RESTARTS,
+    RESTART,
     STOPPED_SHARE,
     STORM,
     STORM_ONGOING,
@@ -54,7 +55,7 @@ WAITS = Rule(
     "rebalance-waits",
     "a rebalance waits for a member, and nothing is read until it ends",
     "KIP-62, KIP-345; Kafka's documentation of max.poll.interval.ms",
-    (LEAST_SILENCE, COMMIT_PAUSES, DESERTED),
+    (LEAST_SILENCE, COMMIT_PAUSES, RESTART, DESERTED),
 )
 EAGER = Rule(
     "eager-assignor",
@@ -134,6 +135,8 @@ def rebalance_waits(snapshot: GroupSnapshot) -> Answer:
     if wait is None:
         return WAITS.early(f"a rebalance is under way ({group.state}); it may have just begun")
     silent_ms = snapshot.now_ms - wait.since_ms
+    if silent_ms < RESTART.value:
+        return WAITS.early(f"a rebalance for less than {RESTART.text}, which may be a restart")
     return WAITS.finding(
         Severity.CRITICAL if silent_ms >= DESERTED.value else Severity.WARNING,
         wait.words,

@@ -119,6 +119,7 @@ CASES = (
         None,
     ),
     Case("rebalance-waits", "just begun", waiting(20 * S), EARLY, "it may have just begun"),
+    Case("rebalance-waits", "a restart", waiting(55 * S), EARLY, "for less than 1m, which may be a restart"),
     Case("rebalance-waits", "joining", waiting(200 * S, "PreparingRebalance"), WARNING, "which have not is not known"),
     Case(
         "rebalance-waits", "for hours", waiting(15 * M, "PreparingRebalance"), CRITICAL, "which have not is not known"
