@@ -108,7 +108,19 @@ def _planned_steps(full_history: GroupHistory, own: frozenset[str]) -> frozenset
         stopping = (stopping and _has_only(step, DEPARTURES)) or step.kind is StepKind.EMPTY
         if stopping and all(went[name] == 1 for name in _causers(step)):
             offsets.add(step.log_offset)
-    return frozenset(offsets)
+    return frozenset({*offsets, *_under_way([step for step in steps if step.log_offset not in offsets])})
+
+
+def _under_way(steps: Sequence[HistoryStep]) -> Iterator[int]:
+    """The log offsets of a rollout that may not be over: no more members have left than there are, each of them once.
+
+    Each leaves by itself: one whose session ended is a finding. A loop of processes with ever new names has more.
+    """
+    went = Counter(name for step in steps for name in _named(step, DEPARTURES))
+    left = Counter(name for step in steps for name in _named(step, frozenset({Cause.LEAVE})))
+    most = max((len(step.members) for step in steps), default=0)
+    if went == left and max(went.values(), default=0) == 1 and went.total() <= most:
+        yield from (step.log_offset for step in steps if _has_only(step, frozenset({Cause.LEAVE, Cause.JOIN})))
 
 
 def _next_to_holds(steps: Iterable[HistoryStep], own: frozenset[str], causes: frozenset[Cause]) -> Iterator[int]:

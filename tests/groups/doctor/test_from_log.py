@@ -132,13 +132,14 @@ def catch_ups_of_a_group_that_flaps(log: Log) -> Log:
     return log
 
 
-def rolled_out(log: Log) -> Log:
-    """A deployment: each of five goes and comes back once."""
+def rolled_out(log: Log, done: int = 5) -> Log:
+    """A deployment: each of five goes and comes back once, as far as it is done."""
     names = [f"m{at}" for at in range(5)]
     log.at(0).generation(1, *(member(f"{name}/1", at) for at, name in enumerate(names)))
     ages = dict.fromkeys(names, 1)
     number = 1
-    for name in names:
+    for name in names[:done]:
+        log.commits(range(5), number * 10 - 9, number * 10)
         log.at(number * 10)
         number += 1
         log.generation(number, *(member(f"{n}/{ages[n]}", at) for at, n in enumerate(names) if n != name))
@@ -157,6 +158,7 @@ def rolled_out(log: Log) -> Log:
         (two_starts_and_stops, False),
         (scaled_up_and_down, False),
         (rolled_out, False),
+        (lambda log: rolled_out(log, 3), False),
         (catch_ups, False),
         (conversions, False),
         (catch_ups_of_a_group_that_flaps, True),
