@@ -11,14 +11,11 @@ from tests.situations.results import stored
 from tests.situations.table import ROWS
 
 KNOWN_WRONG: Final[Mapping[str, str]] = {
-    "h-batch-daily": "a job that is not due is stuck, and has no reader",
-    "h-rollout": "a rolling deploy is a storm while it lasts",
-    "h-rollout-848": "a rolling deploy is a storm while it lasts",
-    "poison-flip": "history offers an undo for each flip",
+    "h-batch-daily": "a job that is not due has no reader",
+    "h-batch-hourly": "a job that is not due has no reader",
     "hang-poll": "no reader, and no word of the process that hangs",
     "frozen-process": "only history shows it, after another member took over",
     "slow-batch": "early, and max.poll.interval.ms is not named",
-    "no-rejoin": "a rebalance is under way, and not whom it waits for",
     "same-instance": "only history shows it",
     "reset-back": "only history shows it",
     "reset-forward": "only history shows it",

@@ -62,7 +62,7 @@ def test_what_is_committed_at_poison(
         else:
             log = tmp_path / "app-0.log"
             wait_for(lambda: log.read_text().count(f" F {topic}:0 {poison}\n") >= 3, "three tries")
-            assert committed() == poison + after_poison
+            wait_for(lambda: committed() == poison + after_poison, f"a commit of {poison + after_poison}")
 
 
 def test_a_member_that_cannot_run_is_no_situation(

@@ -59,7 +59,7 @@ ROWS = (
         ),
         topics={"t": 4},
         begin=(Action(0, "poison", "t:0"), Action(5, "start", "fourth")),
-        right=Says(describe="waits? (.*)for"),
+        right=Says(rules="rebalance-waits", describe="waits (for|until)"),
         allowed=WHILE_IT_WAITS,
     ),
     Row(

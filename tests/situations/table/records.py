@@ -120,8 +120,7 @@ ROWS = (
         ),
         begin=POISON,
         at=(At("t:0", offset="P", committed="P"),),
-        right=Says(lag="stop", rules="stalled-commits", describe="same record|same place|stand at"),
-        wrong=Says(describe="not this group alone"),
+        right=Says(lag="stop", rules="stalled-commits", describe="not th(is|at) group alone"),
         helps=SKIP,
     ),
     Row(
