@@ -25,7 +25,7 @@ from kgroup.support.units import human_count, some_of
 OTHER_TOPICS = refusal_code(
     "other-topics",
     "reset",
-    "A file that names no groups has offsets of topics that the group has never committed to and does not read.",
+    "A file that names no groups has offsets of topics that the group has no commit on and does not read.",
     "Check that it is the file of this group. If it is meant: --accept other-topics.",
 )
 _NAMED = 5
@@ -213,7 +213,7 @@ def refuse_other_topics(groups: Sequence[Group], rows: Sequence[ChangeRow], file
         others = sorted({row.topic for row in rows if row.group == group.name} - own)
         if others and any(p.commit is not None for p in group.partitions):
             error = Refused(
-                f"the file has offsets of {some_of(others, _NAMED)}, which {group.name} has never committed to",
+                f"the file has offsets of {some_of(others, _NAMED)}, on which {group.name} has no commit",
                 details=(f"its own topics: {some_of(sorted(own), _NAMED)}",),
                 hint="If that is meant: --accept other-topics.",
                 code=OTHER_TOPICS,

@@ -42,5 +42,5 @@ def test_a_file_of_another_groups_topics(about: Group, file: Sequence[FileRow], 
 
     assert [(each.group, each.error.code) for each in found] == ([(about.name, "other-topics")] if refused else [])
     if refused:
-        assert f"the file has offsets of {refused}, which" in found[0].error.message
+        assert f"the file has offsets of {refused}, on which" in found[0].error.message
         assert found[0].error.details == ("its own topics: assigned, orders, read",)

@@ -146,8 +146,8 @@ def rebalance_waits(snapshot: GroupSnapshot) -> Answer:
         numbers={"silent_ms": silent_ms, "member_count": len(group.members or ())},
         affected=() if wait.leader is None else (labels(group)[wait.leader.member_id],),
         commands=(
-            *(() if wait.leader is None else (evict_member(group.name, wait.leader),)),
             kgroup_command("history", group.name, "--since", "1h"),
+            *(() if wait.leader is None else (evict_member(group.name, wait.leader),)),
         ),
     )
 

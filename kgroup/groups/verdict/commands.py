@@ -48,10 +48,10 @@ def verdict_commands(
     stops = [p for p in report.partitions if p.status is LagStatus.STOP]
     if loops:
         yield peek_group(group.name)
-    elif leader is not None:
-        yield evict_member(group.name, leader)
     if loops or group.is_rebalancing:
         yield group_history(group.name)
+    if not loops and leader is not None:  # it is named where nothing else can hold the rebalance up, and may yet answer
+        yield evict_member(group.name, leader)
     if not loops and (not_passed or (group.is_rebalancing and stops)):
         yield peek_group(group.name)
         yield from skip_record(group.name, record)

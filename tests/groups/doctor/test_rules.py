@@ -276,7 +276,6 @@ def test_static_members_are_simulated_as_they_are_advised(away_ms: int | None, o
     ("phase", "commands"),
     [
         ("stopped", ["catchup show cu-7f3a", "catchup resume cu-7f3a"]),
-        ("releasing", ["catchup show cu-7f3a", "catchup resume cu-7f3a"]),
         ("pending", ["catchup show cu-7f3a", "catchup resume cu-7f3a --to-topic TOPIC"]),
         ("damaged", ["catchup show cu-7f3a"]),
         ("not-in-ledger", ["catchup start orders-enrich"]),
@@ -318,8 +317,8 @@ def test_the_leader_that_a_rebalance_waits_for_is_to_be_removed() -> None:
     assert (found.severity, found.affected) == ("warning", ("enrich-0",))
     assert "its leader enrich-0, for at most 5m if that is dead" in found.evidence
     assert [str(command) for command in found.commands] == [
-        "kgroup evict orders-enrich --member enrich-0-id",
         "kgroup history orders-enrich --since 1h",
+        "kgroup evict orders-enrich --member enrich-0-id",
     ]
 
 

@@ -284,8 +284,17 @@ CASES = (
         "only the commits show it",
         owing(pending("not-in-ledger", count=None)),
         WARNING,
-        "an unknown number of offsets of cu-7f3a (not-in-ledger)",
+        "an unknown number of offsets of cu-7f3a (not-in-ledger) may not be delivered",
     ),
+    Case(
+        "pending-catchup",
+        "only the commits show it, without the ledger",
+        replace(owing(pending("not-in-ledger")), unread={"pending": "_kgroup_ledger could not be read"}),
+        UNKNOWN,
+        "_kgroup_ledger could not be read",
+    ),
+    Case("pending-catchup", "its release", owing(pending("releasing")), EARLY, "cu-7f3a (releasing): under way"),
+    Case("pending-catchup", "its cancellation", owing(pending("cancelling")), EARLY, "cu-7f3a (cancelling): under way"),
     Case(
         "pending-catchup", "deleted in an hour", owing(pending("stopped", deadline_ms=NOW + H)), WARNING, "the first at"
     ),
