@@ -109,7 +109,8 @@ def never_read(snapshot: GroupSnapshot) -> Answer:
     where = sorted(records, key=lambda key: -records[key])
     if snapshot.crash_loops:
         return NEVER_READ.partly(f"its members may die before they commit: {some_of(where)}")
-    ownerless = sum(partition.owner is None for partition in unread)
+    lost = {str(p.tp) for p in unread if p.owner is None}  # the owners of the others may be reading them right now
+    ownerless = len(lost)
     nobody = f", {ownerless} without an owner" if ownerless and not group.is_empty else ""
     return (
         NEVER_READ.finding(
@@ -124,7 +125,13 @@ def never_read(snapshot: GroupSnapshot) -> Answer:
                 "without_owner_count": ownerless,
             },
             affected=where,
-            commands=(kgroup_command("reset", group.name, "--topic", where[0], "--to-earliest"),),
+            commands=(
+                kgroup_command(
+                    "reset", group.name, "--topic", next(each for each in where if each in lost), "--to-earliest"
+                )
+                if lost
+                else kgroup_command("peek", group.name, "--topic", where[0]),
+            ),
         )
         + partly
     )

@@ -35,16 +35,19 @@ class LagPast(msgspec.Struct, frozen=True):
 def partition_past(row: PartitionLag, known: PartitionEvidence, now_ms: int) -> LagPast | None:
     """The past of a partition; None without a commit, or if the ends of its log were not read.
 
-    A commit holds until the next one. What was committed before the oldest known commit is unknown.
+    A commit holds until the next one. What was committed before the oldest known commit is unknown. Offsets after the
+    present commit that hold no record are no lag in the past either. None too where the lag is measured against the
+    last stable offset: where that was is not known.
     """
     commit, log = row.partition.commit, row.partition.log
-    if commit is None or log is None or not known.past_ends:
+    if commit is None or log is None or not known.past_ends or row.end not in (None, log.end):
         return None
     points = (*known.past_ends, LogPoint(now_ms, log.end))
     committed = [_committed_at(point.timestamp_ms, commit.offset, known) for point in points]
     committed[-1] = commit.offset
+    empty = {commit.offset: row.phantom}
     lag = [
-        None if offset is None else max(0, point.end - max(offset, log.start))
+        None if offset is None else max(0, point.end - max(offset + empty.get(offset, 0), log.start))
         for point, offset in zip(points, committed, strict=True)
     ]
     lag[-1] = row.lag

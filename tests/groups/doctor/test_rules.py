@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from kgroup.groups.doctor.about_catchups import pending_catchup
 from kgroup.groups.doctor.about_lag import asks_for_first_unread, no_reader, stalled_commits
+from kgroup.groups.doctor.about_offsets import never_read
 from kgroup.groups.doctor.about_rebalances import not_static, rebalance_waits
 from kgroup.groups.doctor.about_timeouts import session_restart
 from kgroup.groups.doctor.diagnose import diagnose_cluster, diagnose_group
@@ -17,6 +18,7 @@ from kgroup.groups.doctor.rules import BY_ID, CLUSTER_RULES, GROUP_RULES, ORDER,
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot, RebalanceHistory
 from kgroup.groups.lag.evidence import FirstUnread
 from kgroup.groups.timeline.steps import CrashLoop
+from kgroup.model.groups import Member
 from tests.helpers.cases import doctor_of_cluster, doctor_of_members, doctor_of_offsets
 from tests.helpers.cases.doctor import (
     CLUSTER,
@@ -35,7 +37,9 @@ from tests.helpers.cases.doctor import (
     S,
     commits,
     consumer,
+    having,
     logged,
+    partition,
 )
 from tests.helpers.cases.doctor_of_members import restarts
 from tests.helpers.cases.doctor_of_offsets import standing, unread
@@ -331,3 +335,13 @@ def test_lag_is_asked_for_by_topic_alone() -> None:
 
 def test_case_names_are_unique() -> None:
     assert [name for name, count in Counter(map(str, CASES)).items() if count > 1] == []
+
+
+@pytest.mark.parametrize(("members", "command"), [((A, B), "peek"), ((), "reset")])
+def test_what_an_owner_may_be_reading_is_not_to_be_reset(members: tuple[Member, ...], command: str) -> None:
+    rows = (partition(0, None), *(partition(n) for n in range(1, 6)))
+
+    (found,) = never_read(having(members, rows))
+
+    assert isinstance(found, Finding)
+    assert [str(each).split()[1] for each in found.commands] == [command]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from msgspec.structs import replace
 
-from kgroup.groups.lag.evidence import LogPoint
+from kgroup.groups.lag.evidence import FirstUnread, Isolation, LogPoint
 from kgroup.groups.lag.measure import measure_lag
 from kgroup.groups.lag.past import LagPast, group_past, lags_of_rows
 from kgroup.groups.lag.report import RowLevel
@@ -64,6 +65,21 @@ STEADY = ends(100, 200, 300, 400, 500, 600)
 def test_a_partition(part: Part, past: LagPast | None) -> None:
     known = evidence([part])
     assert group_past(measure_lag(group([part]), known), known) == past
+
+
+def test_offsets_without_a_record_are_no_lag_in_the_past_either() -> None:
+    """A transaction's marker after all that was read: nothing has drained."""
+    part = Part(0, 1, committed=1000, past_ends=ends(*(1001,) * 6), commits=(at(180 * MINUTE, 1000),))
+    known = evidence([part])
+    tp = part.partition.tp
+    known = replace(known, partitions={tp: replace(known.partitions[tp], first_unread=FirstUnread(None))})
+
+    past = group_past(measure_lag(group([part]), known), known)
+
+    assert past == LagPast((0,) * 7, (0,) * 6, (0,) * 6)
+    held = replace(known, isolation=Isolation.READ_COMMITTED)
+    held = replace(held, partitions={tp: replace(known.partitions[tp], last_stable=1000)})
+    assert group_past(measure_lag(group([part]), held), held) is None
 
 
 def test_a_sum_is_unknown_where_a_part_is() -> None:
