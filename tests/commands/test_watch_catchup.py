@@ -74,8 +74,8 @@ def test_rate_and_time_left_until_the_result(plan: CatchupPlan, runner: Runner) 
         page = terminal.shows(lambda page: any("left" in line and "/s over" in line for line in page), "the rate")
         assert "PARTITION" in next(line for line in page if " RATE " in line)
         assert row_of(page, "orders:0")[2:3] == ["60"], "delivered to"
-        assert row_of(page, "orders:0")[5].endswith(("/s", "/min"))
-        assert row_of(page, "orders:1")[5] == "0"
+        assert row_of(page, "orders:0")[6].endswith(("/s", "/min"))
+        assert row_of(page, "orders:1")[6] == "0"
         assert page[0].startswith(f"{plan.id}  replaying  30%")
 
         finish(runner)
