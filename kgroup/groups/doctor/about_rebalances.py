@@ -135,7 +135,7 @@ def rebalance_waits(snapshot: GroupSnapshot) -> Answer:
     if wait is None:
         return WAITS.early(f"a rebalance is under way ({group.state}); it may have just begun")
     silent_ms = snapshot.now_ms - wait.since_ms
-    if silent_ms < RESTART.value:
+    if wait.leader is None and silent_ms < RESTART.value:
         return WAITS.early(f"a rebalance for less than {RESTART.text}, which may be a restart")
     return WAITS.finding(
         Severity.CRITICAL if silent_ms >= DESERTED.value else Severity.WARNING,
