@@ -23,7 +23,7 @@ from kgroup.support.json_types import Count, ExplainedEnum, Offset
 MOST_PARTITIONS = 20
 """Without ``--topic`` so many partitions of a group are read at most."""
 
-_MOST_BEFORE = 20
+_MOST_AROUND = 20
 _PARTITION = r"[\w.-]+:\d+(,\d+)*"
 _FIRST_WINDOW, _WINDOW_GROWTH, _LARGEST_WINDOW = 16, 8, 65_536
 
@@ -98,7 +98,14 @@ class PeekTarget(PartitionValue, msgspec.Struct, frozen=True):
         if self.record is None or self.committed is None or request.offset is not None:
             return request.records_before
         maybe = max(0, self.committed - self.record.offset) + self.record.before
-        return max(request.records_before, min(maybe, _MOST_BEFORE))
+        return max(request.records_before, min(maybe, _MOST_AROUND))
+
+    def records_from(self, request: PeekRequest) -> int:
+        """The number of records from the offset on: up to the last one that the group may be stuck at, as far as 20."""
+        latest = None if self.record is None else self.record.latest
+        if latest is None or self.committed is None or request.offset is not None:
+            return request.count
+        return max(request.count, min(latest - self.committed + 1, _MOST_AROUND))
 
 
 class ReadableLog(msgspec.Struct, frozen=True):

@@ -42,6 +42,8 @@ class StuckRecord(PartitionValue, msgspec.Struct, frozen=True):
     offset: int
     before: bool
     later: bool
+    latest: int | None = None
+    """The last offset at which it may be, where commits show it; None: that is not known."""
 
     @property
     def is_known(self) -> bool:

@@ -253,8 +253,9 @@ def _around(
     At a limit it ends with what it has.
     """
     tp, count_before = target.tp, target.records_before(request)
-    later, stop = _records_of(reader, tp, LogRange(offset, log.readable_end), request.count, limits)
-    incomplete = len(later) < request.count and stop < log.readable_end
+    count = target.records_from(request)
+    later, stop = _records_of(reader, tp, LogRange(offset, log.readable_end), count, limits)
+    incomplete = len(later) < count and stop < log.readable_end
     earlier, start = _before(reader, tp, log, min(offset, log.readable_end), count_before, limits)
     incomplete |= len(earlier) < count_before and start > log.start
     stopped_reason = limits.reached if incomplete else None

@@ -165,6 +165,17 @@ def test_it_begins_where_the_group_may_be_stuck(committed: int, offset: int, bef
     assert target.records_before(PeekRequest(LogEdge.EARLIEST)) == 0
 
 
+@pytest.mark.parametrize(
+    ("committed", "latest", "shown"), [(100, None, 3), (100, 101, 3), (100, 112, 13), (100, 900, 20), (112, 112, 3)]
+)
+def test_it_ends_where_the_group_may_be_stuck(committed: int, latest: int | None, shown: int) -> None:
+    stuck = StuckRecord("orders", 3, 100, before=True, later=True, latest=latest)
+    target = PeekTarget("orders", 3, "svc", committed, record=stuck)
+    assert target.records_from(PeekRequest(count=3)) == shown
+    assert target.records_from(PeekRequest(count=30)) == 30
+    assert target.records_from(PeekRequest(LogEdge.EARLIEST, count=3)) == 3
+
+
 def record(offset: int, value: bytes = b"1") -> ConsumerRecord:
     return ConsumerRecord("orders", 3, offset, None, None, value, ())
 

@@ -196,7 +196,8 @@ def record_at(row: PartitionLag, report: GroupLag, evidence: LagEvidence, *, rep
     commits = known.commits if known else ()
     record = stuck_record(row.partition.tp, row.stuck_at or 0, commits, unread_ms, replaced=replaced)
     # Commits that go back and forth show that it begins again there, not where it fails.
-    return record if row.status_result.lowest is None else replace(record, before=True, later=True)
+    result = row.status_result
+    return record if result.lowest is None else replace(record, before=True, later=True, latest=result.highest)
 
 
 def _not_passed(group: Group, report: GroupLag, evidence: LagEvidence, shape: Shape) -> tuple[PartitionLag, ...]:
