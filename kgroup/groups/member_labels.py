@@ -41,7 +41,7 @@ def subscribed_topics(group: Group) -> frozenset[str] | None:
 def topics_read(group: Group) -> frozenset[str] | None:
     """The topics that members subscribe to or own; None if that is not known.
 
-    What a pattern matches is known of a Stable group: somebody owns each partition of a topic that it matches.
+    What a pattern matches is known of a Stable group: a member owns each partition of a topic that it matches.
     """
     if (subscribed := subscribed_topics(group)) is not None or group.members is None or group.state != "Stable":
         return subscribed

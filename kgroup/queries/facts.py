@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -77,7 +77,7 @@ def read_facts(cluster: Cluster, groups: Sequence[Group], need: Need) -> dict[st
     newest = (log.events[-1].at_ms for log in facts.logs.logs.values() if log.events)
     now_ms = max((now_ms, *newest))
     logs, siblings = EvidenceOfLogs(facts, back.moments_ms), _siblings(facts, back, now_ms)
-    late = _late_at(facts, {place for group in groups for place in _places_of(group)}, back, now_ms)
+    late = _late_at(facts, groups, back, now_ms)
     return {group.name: _of_group(group, facts, logs, siblings, late, need, now_ms) for group in groups}
 
 
@@ -309,14 +309,15 @@ def _places_of(group: Group) -> Iterator[Place]:
             yield from ((p.tp, p.commit.offset + more) for more in (-1, 0, 1))
 
 
-def _late_at(facts: LagFacts, places: Container[Place], back: LookBack, now_ms: int) -> dict[Place, list[str]]:
-    """The groups with members and a commit of the last hour at each of these places, whose next record is a minute old.
+def _late_at(facts: LagFacts, groups: Sequence[Group], back: LookBack, now_ms: int) -> dict[Place, list[str]]:
+    """Other groups with members and a commit of the last hour at places of these, whose next record is a minute old.
 
     One that only passes there, or has read everything, is none.
     """
     late: dict[Place, list[str]] = {}
     if not isinstance(facts.others, OtherGroups):
         return late
+    places = {place for group in groups for place in _places_of(group)}
     for name, committed in facts.others.committed.items():
         if name in facts.others.empty or facts.others.last_ms.get(name, now_ms) is None:
             continue

@@ -134,5 +134,5 @@ def at_the_offset(offset: int, others: dict[str, int]) -> tuple[str, ...]:
     """The others at the offset of ``svc`` on orders:0."""
     read = facts({name: {"orders:0": at} for name, at in others.items()}, {"quiet": None})
     svc = structs.replace(group([Part(0, 200 - offset, committed=offset)]), name="svc")
-    late = group_facts._late_at(read, set(group_facts._places_of(svc)), BACK, NOW)
+    late = group_facts._late_at(read, [svc], BACK, NOW)
     return group_facts._same_offset(svc, late).get(TopicPartition("orders", 0), ())

@@ -1,4 +1,4 @@
-"""The rule about catch-ups that nobody continues: a released group shows no lag, and its gap is still unread."""
+"""The rule about catch-ups that no run continues: a released group shows no lag, and its gap is still unread."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PENDING = Rule(
 _NOT_OWED = (PlanPhase.PLANNED, PlanPhase.REPLAYING)
 """The group still processes the gap itself, or a run delivers it."""
 _ON_THE_WAY = (PlanPhase.RELEASING, PlanPhase.CANCELLING)
-"""Somebody moves the group at this moment, or was interrupted: one reading does not show which."""
+"""A run moves the group at this moment, or was interrupted: one reading does not show which."""
 
 
 def pending_catchup(snapshot: GroupSnapshot) -> Answer:

@@ -19,9 +19,9 @@ _Snapshot = TypeVar("_Snapshot")
 
 def diagnose_group(snapshot: GroupSnapshot) -> Diagnosis:
     """The answers of all group rules. What could not be checked is listed in ``not_checked``, never as a finding."""
-    diagnosis = replace(
-        _diagnosis(snapshot.group.name, snapshot, GROUP_RULES), past=group_past(snapshot.lag, snapshot.evidence)
-    )
+    diagnosis = _diagnosis(snapshot.group.name, snapshot, GROUP_RULES)
+    if any(log.past_ends for log in snapshot.logs.values()):
+        diagnosis = replace(diagnosis, past=group_past(snapshot.lag, snapshot.evidence))
     hidden = hidden_words(snapshot.group.hidden_commits)
     if hidden is None:
         return diagnosis

@@ -41,7 +41,7 @@ def crash_loops(
 
     There are at most ten minutes between two of them, and since the last. An owner that exceeded its poll interval does
     not count: it is slow, and its process lives. It takes five owners if the offset moved by a record at a time: from
-    one owner to the next by one or none, whoever committed it. The loops are suspected until ``CrashLoop.since``
+    one owner to the next by one or none, by a commit of any member. The loops are suspected until ``CrashLoop.since``
     confirms them.
     ``commits`` are examined only if there are steps enough for a loop. ``topic_names`` has the names of topics that the
     steps identify by id.

@@ -208,12 +208,13 @@ def sum_partitions(
 
 def still_read(row: LagRow) -> LagRow | None:
     """The row without the topics that the group has left, None if nothing remains: it is not late with what it left."""
-    partitions = row.partitions if isinstance(row, LagSum) else (row,) if isinstance(row, PartitionLag) else ()
-    left = {p.partition.topic for p in partitions if p.status is LagStatus.UNSUBSCRIBED}
+    if not isinstance(row, LagSum):
+        return None if row.status_result.status is LagStatus.UNSUBSCRIBED else row
+    left = {p.partition.topic for p in row.partitions if p.status is LagStatus.UNSUBSCRIBED}
     if not left:
         return row
-    rest = [p for p in partitions if p.partition.topic not in left]
-    return sum_partitions(row.group, None, rest, row.hidden) if rest and isinstance(row, LagSum) else None
+    rest = [p for p in row.partitions if p.partition.topic not in left]
+    return sum_partitions(row.group, None, rest, row.hidden) if rest else None
 
 
 def _missing(partitions: Sequence[PartitionLag], hidden: str | None) -> str | None:
@@ -325,7 +326,7 @@ def split_rows(rows: Sequence[_Row], by: SortBy, top: int | None) -> tuple[list[
 
 
 def is_quiet(row: LagRow) -> bool:
-    """Whether nobody reads a row, and nothing has arrived in ten minutes: a job that runs once a day looks so."""
+    """Whether no member reads a row, and nothing has arrived in ten minutes: a job that runs once a day looks so."""
     return row.status_result.status is LagStatus.NO_READER and bool(row.spans) and row.spans[-1].incoming == 0
 
 
