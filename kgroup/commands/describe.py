@@ -73,7 +73,7 @@ class DescribeView:
         """Whether the output has a place for a verdict."""
         if output in (Format.JSON, Format.YAML):
             return True
-        return self.part is DescribePart.PAGE and output in (Format.TABLE, Format.WIDE, Format.MARKDOWN)
+        return self.part is DescribePart.PAGE and output.is_page
 
 
 def describe(
@@ -134,7 +134,7 @@ def _from_log(run: Invocation, which: Selection, view: DescribeView, source: Fro
         snapshot, states = logged.snapshot, logged.states
         groups, now_ms = list(snapshot.groups), cluster.now_ms()
         pages = [groups]
-        if run.format in (Format.TABLE, Format.WIDE, Format.MARKDOWN) and view.part is not DescribePart.STATE:
+        if run.format.is_page and view.part is not DescribePart.STATE:
             groups.sort(key=lambda group: -(group.totals.lag or 0))
             pages = [[group] for group in groups] or [[]]
         if view.part is DescribePart.STATE or run.format is Format.CSV:
@@ -211,14 +211,14 @@ def _outcomes(
             judgement = add_generations(snapshot.groups)
         elif view.judges(run.format):
             budget_s = view.snapshot_request(run.format, scan_s).generation_budget_s
-            judgement = read_verdicts(cluster, snapshot.groups, budget_s)
+            judgement = read_verdicts(cluster, snapshot.groups, budget_s, past=run.format.is_page)
         for note in (*snapshot.notes, *judgement.notes):
             if note not in said:
                 run.reporter.note(note)
                 said.add(note)
         groups = list(judgement.groups)
         pages = [groups]
-        if run.format in (Format.TABLE, Format.WIDE, Format.MARKDOWN):
+        if run.format.is_page:
             groups.sort(key=lambda group: -(group.totals.lag or 0))
             pages = [groups] if view.part is DescribePart.STATE else [[group] for group in groups]
         shown = PendingCatchups()

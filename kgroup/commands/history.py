@@ -39,7 +39,6 @@ from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, UsageErr
 from kgroup.support.instants import utc_datetime
 from kgroup.support.stdout_reader import pause
 
-_PAGES = (Format.TABLE, Format.WIDE, Format.MARKDOWN)
 _FOLLOWED = (Format.TABLE, Format.WIDE, Format.JSON, Format.CSV)
 _FOLLOW_EVERY_S = 2.0
 
@@ -226,7 +225,7 @@ def _pages(
     errors: tuple[RowError, ...],
 ) -> Outcomes:
     """For people one outcome per group, ongoing rebalances first; unnamed groups without events share the last."""
-    if run.format not in _PAGES:
+    if not run.format.is_page:
         whole = outcome(shown, cluster.ref, errors, verbose=view.verbose, limit=view.limit)
         yield replace(whole, going_on=view.follow and run.format is Format.JSON)
         return

@@ -50,8 +50,6 @@ check_option = partial(typer.Option, rich_help_panel="As a check (exit 8)")
 _WANT = SnapshotRequest(generation_budget_s=0)
 _DEFAULT_BUDGET = "5s"
 _NO_TIME = "--no-time"
-_PAGES = (Format.TABLE, Format.WIDE, Format.MARKDOWN)
-_WITH_VERDICT = (*_PAGES, Format.JSON, Format.YAML)
 _DOCUMENTS = (Format.JSON, Format.YAML)
 _ROWS = (Format.CSV, Format.NAME)
 _WITHOUT_VIOLATIONS = (*_ROWS, Format.PROMETHEUS)
@@ -241,8 +239,8 @@ class _LagMeasurement:
         rows are in order, and are not held while the next part is read.
         """
         alone = names_only(self.which) and len(names_of(self.which)) == 1
-        need = self.options.need(alone=alone and run.format in _WITH_VERDICT)
-        need = replace(need, past=run.format is Format.WIDE or (alone and run.format in _PAGES))
+        need = self.options.need(alone=alone and (run.format.is_page or run.format in _DOCUMENTS))
+        need = replace(need, past=run.format is Format.WIDE or (alone and run.format.is_page))
         level = self.options.by or (RowLevel.PARTITION if alone else RowLevel.GROUP)
         # A named topic without DESCRIBE was refused before; with named topics only their commits count.
         want = replace(_WANT, hidden_budget_s=0) if self.which.topic else _WANT

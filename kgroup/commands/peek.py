@@ -24,7 +24,6 @@ from kgroup.groups.reset_targets import TopicChoice, parse_topics
 from kgroup.groups.selection import Groups, check_groups, check_topics
 from kgroup.model.json_lines import ValueFormat
 from kgroup.model.outcome import Outcome
-from kgroup.model.output_format import Format
 from kgroup.output.pages.peek import PeekView, notes, outcome
 from kgroup.queries.peek import PeekSelection, read_partitions, select_targets
 from kgroup.settings.clients import librdkafka_config
@@ -33,7 +32,6 @@ from kgroup.support.atomic_file import AtomicFile
 from kgroup.support.errors import UsageError
 
 _MOST = 10_000
-_ON_A_PAGE = (Format.TABLE, Format.WIDE, Format.MARKDOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +143,7 @@ def peek(run: Invocation, which: PeekSubject, options: PeekOptions) -> Outcome:
         )
         if file is not None:
             _write(file, peeked)
-        if run.format not in _ON_A_PAGE:
+        if not run.format.is_page:
             for each in peeked:
                 for note in notes(each, empty=not each.records):
                     run.reporter.note(f"{each.target.tp}: {note[0].lower()}{note[1:].rstrip('.')}")

@@ -26,7 +26,6 @@ from kgroup.groups.catchup.ledger_name import LEDGER_TOPIC
 from kgroup.groups.selection import Selection
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome, Outcomes
-from kgroup.model.output_format import Format
 from kgroup.output.pages import catchup, describe
 from kgroup.output.pages.describe_records import DescribePart
 from kgroup.queries.snapshots import snapshots
@@ -49,7 +48,7 @@ def demo_outcomes(run: Invocation, crashed: Crashed, *, crash_only: bool) -> Out
     Ends early if a step is refused. Raises what the steps raise.
     """
     demo = _DemoRun(run, crashed)
-    for_people = run.format in (Format.TABLE, Format.WIDE, Format.MARKDOWN)
+    for_people = run.format.is_page
     with demo.hints(), open_engine(demo.settings, run.reporter, LEDGER_TOPIC) as engine:
         pages = iter((demo.page(engine),)) if crash_only else demo.pages(engine)
         last: Outcome | None = None

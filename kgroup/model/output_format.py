@@ -19,6 +19,11 @@ class Format(StrEnum):
     KCG = "kcg"
     PROMETHEUS = "prometheus"
 
+    @property
+    def is_page(self) -> bool:
+        """Whether it is a page for people."""
+        return self in (Format.TABLE, Format.WIDE, Format.MARKDOWN)
+
 
 OF_ONE_VERB = {Format.JSONL: "peek", Format.KCG: "export", Format.PROMETHEUS: "lag"}
 """The formats that a single verb has."""

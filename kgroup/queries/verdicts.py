@@ -30,8 +30,11 @@ class GroupVerdicts(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-def read_verdicts(cluster: Cluster, groups: Sequence[Group], budget_s: float) -> GroupVerdicts:
-    """Judge few groups; for many, only read generations. With ``budget_s`` 0 ``__consumer_offsets`` is not read."""
+def read_verdicts(cluster: Cluster, groups: Sequence[Group], budget_s: float, *, past: bool) -> GroupVerdicts:
+    """Judge few groups; for many, only read generations. With ``budget_s`` 0 ``__consumer_offsets`` is not read.
+
+    ``past`` also reads what a page draws of the last hour.
+    """
     if not groups:
         return GroupVerdicts(())
     if len(groups) > MOST_GROUPS:
@@ -41,7 +44,7 @@ def read_verdicts(cluster: Cluster, groups: Sequence[Group], budget_s: float) ->
     from kgroup.groups.verdict.group import group_verdict
     from kgroup.queries.facts import read_facts
 
-    need = Need(budget_s, no_log=None if budget_s > 0 else "--no-generation", surroundings=True, state=True, past=True)
+    need = Need(budget_s, no_log=None if budget_s > 0 else "--no-generation", surroundings=True, state=True, past=past)
     try:
         with cluster.time_limit(budget_s or _BUDGET_S):
             read = read_facts(cluster, groups, need)

@@ -230,7 +230,7 @@ class PendingCatchups(msgspec.Struct, frozen=True):
             ]
             for name in names
         }
-        if on_page and form in (Format.TABLE, Format.WIDE, Format.MARKDOWN):
+        if on_page and form.is_page:
             return cls(lines, unknown=unknown, on_page=True)
         return cls(notes=lines, unknown=unknown)
 
