@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import IO
 
 import pytest
 from confluent_kafka import Producer
@@ -36,6 +37,23 @@ HABITS = {
 BACK_AND_FORTH = ("flip", "batch-end")
 
 
+def with_poison(world: KafkaWorld, bootstrap: str, name: Name) -> str:
+    """A topic of 200 records, of which number 12 cannot be processed."""
+    topic = world.topic(name("orders"))
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for offset in range(200):
+        producer.produce(topic, POISON if offset == 12 else b"fine", partition=0)
+    assert producer.flush(30) == 0
+    return topic
+
+
+def trying(bootstrap: str, group: str, topic: str, habit: str, tries: IO[bytes] | int) -> subprocess.Popen[bytes]:
+    """An application that tries the record again and again, with one of HABITS; it writes each of its tries."""
+    how, settings = HABITS[habit]
+    given = json.dumps({"bootstrap.servers": bootstrap, "group.id": group} | settings)
+    return subprocess.Popen([sys.executable, "-m", "tests.helpers.stuck_application", given, topic, how], stdout=tries)
+
+
 def test_the_command_that_skips_never_skips_a_good_record(
     kgroup: CommandLine,
     world: KafkaWorld,
@@ -46,19 +64,12 @@ def test_the_command_that_skips_never_skips_a_good_record(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Applications that try record 12 again and again. Their commits differ, and one habit alone shows the record."""
-    topic = world.topic(name("orders"))
-    producer = Producer({"bootstrap.servers": bootstrap})
-    for offset in range(200):
-        producer.produce(topic, POISON if offset == 12 else b"fine", partition=0)
-    assert producer.flush(30) == 0
+    topic = with_poison(world, bootstrap, name)
     groups = {habit: name(habit) for habit in HABITS}
     with ExitStack() as stack:
         for habit, group in groups.items():
-            how, settings = HABITS[habit]
-            given = json.dumps({"bootstrap.servers": bootstrap, "group.id": group} | settings)
-            command = [sys.executable, "-m", "tests.helpers.stuck_application", given, topic, how]
             tries = stack.enter_context((tmp_path / habit).open("wb"))
-            process = stack.enter_context(subprocess.Popen(command, stdout=tries))
+            process = stack.enter_context(trying(bootstrap, group, topic, habit, tries))
             stack.callback(process.kill)
         for habit, group in groups.items():
             wait_for(lambda: (tmp_path / habit).read_bytes().count(b"again") > 3, f"{habit}: tries", 60)  # noqa: B023
@@ -141,17 +152,11 @@ def test_a_crash_loop_that_creeps(
 def test_commits_back_and_forth_are_a_stall_at_the_lowest(
     kgroup: CommandLine, world: KafkaWorld, bootstrap: str, name: Name, bystander: str
 ) -> None:
-    topic = world.topic(name("orders"))
-    producer = Producer({"bootstrap.servers": bootstrap})
-    for offset in range(200):
-        producer.produce(topic, POISON if offset == 12 else b"fine", partition=0)
-    assert producer.flush(30) == 0
+    topic = with_poison(world, bootstrap, name)
     groups = {habit: name(habit) for habit in BACK_AND_FORTH}
     with ExitStack() as stack:
         for habit, group in groups.items():
-            given = json.dumps({"bootstrap.servers": bootstrap, "group.id": group})
-            command = [sys.executable, "-m", "tests.helpers.stuck_application", given, topic, habit]
-            process = stack.enter_context(subprocess.Popen(command, stdout=subprocess.DEVNULL))
+            process = stack.enter_context(trying(bootstrap, group, topic, habit, subprocess.DEVNULL))
             stack.callback(process.kill)
         for habit, group in groups.items():
             wait_for(lambda: world.committed(group), f"{habit}: commits")  # noqa: B023
