@@ -136,8 +136,9 @@ class Row:
 class Spec:
     """What a nursery is told of one member; JSON on its way (`dataclasses.asdict`).
 
-    The member writes its log by lines, each with the time in ms before it: `P topic:0 17` processed, `F topic:0 17`
-    failed, `C topic:0=18 topic:1=4` committed, `A topic:0 topic:1` assigned, `R topic:0` revoked, `X closed` its end.
+    The member writes its log by lines, each with the time in ms before it: `S 4711` a life begins, by its process id,
+    `P topic:0 17` processed, `F topic:0 17` failed, `C topic:0=18 topic:1=4` committed, `A topic:0 topic:1` assigned,
+    `R topic:0` revoked, `E text` a commit failed, `X closed` its end. `programs/logs.py` reads them.
     """
 
     id: str  # poison-flip.app-0, unique in a run; client.id is app-0

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from tests.helpers.kafka_world import KafkaWorld
+from tests.situations.programs.logs import Truth, fold, read_logs
 from tests.situations.row import CLIENT_SETTINGS, Action, Feed, Program, Row, Spec
 
 SIGNALS: Final = {
@@ -114,6 +115,11 @@ class Stage:
                 self._do(action)
             except Exception as error:  # one row that is written wrongly must not end the run of all
                 self._broken = f"{action.do} {action.what}: {error!r}"
+
+    def truth(self, group: str) -> Truth:
+        """What the members of one of the row's groups did so far."""
+        members = {member.name: member.pid for member in self._members if member.program.group == group}
+        return fold(read_logs(self.directory, members), {name for name, pid in members.items() if pid is not None})
 
     def stop(self) -> None:
         """All members end at once, for good."""

@@ -68,11 +68,12 @@ class Member:
     def run(self) -> None:
         """Until it is told to end, by SIGTERM, or has had enough."""
         signal.signal(signal.SIGTERM, self._end)
+        self._say(f"S {os.getpid()}")
         if self._spec.subscribe == "assign":
             known = self._consumer.list_topics(timeout=30).topics
-            self._consumer.assign(
-                [TopicPartition(topic, n) for topic in self._spec.topics for n in known[topic].partitions]
-            )
+            places = [TopicPartition(topic, n) for topic in self._spec.topics for n in known[topic].partitions]
+            self._consumer.assign(places)
+            self._assigned(self._consumer, places)
         else:
             self._consumer.subscribe(list(self._spec.topics), on_assign=self._assigned, on_revoke=self._revoked)
         with suppress(Over):
