@@ -32,8 +32,9 @@ class Program:
     # | flip: each, and at a record that fails first its offset, then the position
     commit: str
     # At a poison record: seek back | seek+commit that offset | pause the partition | block | close-exit | kill9
-    # | dlq: put it aside | retry:N works at the Nth try. With a batch, back is where the batch began.
-    bad: str = "pause"
+    # | dlq: put it aside | retry:N works at the Nth try | none: it fails as no row means it, and the look is void.
+    # With a batch, back is where the batch began.
+    bad: str = "none"
     members: int = 1
     topics: tuple[str, ...] = ("t",)
     group: str = "g"  # programs of one name share the group

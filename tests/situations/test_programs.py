@@ -7,7 +7,7 @@ import pytest
 
 from tests.helpers.kafka_world import KafkaWorld
 from tests.helpers.waiting import wait_for
-from tests.situations.programs.feeder import Feeder
+from tests.situations.programs.feeder import Fed, Feeder
 from tests.situations.programs.member import Life
 from tests.situations.programs.nursery import Nursery
 from tests.situations.row import Action, Feed, Program, Row
@@ -27,6 +27,17 @@ def test_a_life_ends_by_time_or_by_records() -> None:
     assert by_records.is_over(0)
     with pytest.raises(AssertionError, match="no such life: 8m"):
         Life("8m")
+
+
+def test_what_is_due_is_written_however_long_a_turn_takes() -> None:
+    """Rates beyond a record a turn hold, and a burst is late rather than lost."""
+    steady = Fed(Feed(per_s=100), next_s=10.0)
+    assert steady.due(9.9) == 0
+    assert steady.due(10.0) == 1
+    assert sum(steady.due(10 + turn / 20) for turn in range(1, 21)) == 100
+    assert steady.due(12.0) == 100
+    burst = Fed(Feed(burst=(300, 60)), next_s=10.0)
+    assert [burst.due(now) for now in (10.0, 69.9, 70.1, 190.0)] == [300, 0, 300, 600]
 
 
 @pytest.mark.parametrize(
@@ -63,6 +74,42 @@ def test_what_is_committed_at_poison(
             log = tmp_path / "app-0.log"
             wait_for(lambda: log.read_text().count(f" F {topic}:0 {poison}\n") >= 3, "three tries")
             wait_for(lambda: committed() == poison + after_poison, f"a commit of {poison + after_poison}")
+
+
+def test_a_pause_passes_nothing_that_was_not_processed(
+    world: KafkaWorld, name: Callable[[str], str], tmp_path: Path
+) -> None:
+    """What a batch has after the poison waits with it; other partitions go on."""
+    row = Row(
+        id="row",
+        cause="",
+        programs=(Program(commit="batch", bad="pause", batch=50),),
+        feed=Feed(per_s=20),
+        begin=(Action(0, "poison", "t:0"),),
+    )
+    with Nursery() as nursery, Feeder(world.bootstrap) as feeder:
+        stage = Stage(row, name("situation"), world, nursery, feeder, tmp_path)
+        topic, group = world.topic(stage.topics["t"], 2), stage.groups["g"]
+        stage.begin(0.0)
+        stage.tick(0.0, {})
+        poison = wait_for(lambda: feeder.poisoned(topic, 0), "the poison written")[0]
+        stage.start()
+        wait_for(lambda: stage.truth("g").was_tried((topic, 0), poison), "a try")
+        wait_for(lambda: world.committed(group).get((topic, 1), (0,))[0] > 60, "a commit of the other partition")
+        passed = range(world.committed(group)[topic, 0][0])
+        assert stage.truth("g").unprocessed((topic, 0), passed) in ([], [poison])
+
+
+def test_poison_that_no_row_means_is_no_situation(
+    world: KafkaWorld, name: Callable[[str], str], tmp_path: Path
+) -> None:
+    row = Row(id="row", cause="", programs=(Program(commit="each"),), topics={"t": 1})
+    with Nursery() as nursery, Feeder(world.bootstrap) as feeder:
+        stage = Stage(row, name("situation"), world, nursery, feeder, tmp_path)
+        feeder.poison(world.topic(stage.topics["t"]), 0)
+        stage.start()
+        stage.tick(0.0, wait_for(nursery.ended, "its end"))
+        assert stage.holds() == "app-0 failed, see stderr"
 
 
 def test_a_member_that_cannot_run_is_no_situation(

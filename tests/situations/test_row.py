@@ -9,7 +9,7 @@ from tests.situations.row import Row
 from tests.situations.table import ROWS
 
 COMMITS = re.compile(r"auto|store|each|batch|timer:\d+|none|flip")
-WAYS = re.compile(r"seek|seek\+commit|pause|block|close-exit|kill9|dlq|retry:\d+")
+WAYS = re.compile(r"none|seek|seek\+commit|pause|block|close-exit|kill9|dlq|retry:\d+")
 DONE = re.compile(r"poison|quiet|kill|term|end|stop|cont|start|reset|partitions|delete-records")
 OFFSET = re.compile(r"[PBCE]([+-]\d+)?")
 
@@ -42,6 +42,9 @@ def test_a_row_asks_for_what_programs_can_do(row: Row) -> None:
         assert program.subscribe in ("topics", "assign")
         assert not program.life or Life(program.life)
     assert all(DONE.fullmatch(action.do) for action in row.begin)
+    poisoned = {action.what.rpartition(":")[0] for action in row.begin if action.do == "poison"}
+    for program in row.programs:
+        assert poisoned.isdisjoint(program.topics) is (program.bad == "none"), program.name
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: str(row.id))

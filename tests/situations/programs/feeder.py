@@ -1,5 +1,6 @@
 """The records of all situations, written by one thread."""
 
+import math
 import threading
 import time
 from dataclasses import dataclass
@@ -13,14 +14,24 @@ POISON: Final = b"poison"
 HEALTHY: Final = b"x"
 _IN_A_BURST: Final = 5
 """Before the poison and after it, in one go: that a client commits each record shows where the next one was there."""
+_TURN_S: Final = 0.05
 
 Place = tuple[str, int]
 
 
 @dataclass(slots=True)
-class _Fed:
+class Fed:
+    """A place that gets records, the next ones at `next_s`."""
+
     feed: Feed
     next_s: float
+
+    def due(self, now_s: float) -> int:
+        """How many records are due and were not asked for yet, however long ago the last turn was."""
+        count, every_s = self.feed.burst or (1, 1 / self.feed.per_s)
+        times = max(0, math.floor((now_s - self.next_s) / every_s) + 1)
+        self.next_s += times * every_s
+        return times * count
 
 
 class Feeder:
@@ -30,7 +41,7 @@ class Feeder:
         self._producer = Producer(
             {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5, "log_level": 0}
         )
-        self._fed: dict[Place, _Fed] = {}
+        self._fed: dict[Place, Fed] = {}
         self._poisoned: dict[Place, list[int]] = {}
         self._failed: list[KafkaError] = []
         self._lock = threading.Lock()
@@ -50,7 +61,7 @@ class Feeder:
     def feed(self, topic: str, partition: int, feed: Feed) -> None:
         """From now on, until it is quiet."""
         with self._lock:
-            self._fed[topic, partition] = _Fed(feed, time.monotonic())
+            self._fed[topic, partition] = Fed(feed, time.monotonic())
 
     def quiet(self, topic: str) -> None:
         """No more records of a topic."""
@@ -81,11 +92,9 @@ class Feeder:
             now = time.monotonic()
             with self._lock:
                 for (topic, partition), fed in self._fed.items():
-                    if fed.next_s <= now:
-                        count, every_s = fed.feed.burst or (1, 1 / fed.feed.per_s)
-                        self._some(topic, partition, count)
-                        fed.next_s = max(fed.next_s + every_s, now - every_s)
-            self._producer.poll(0.05)
+                    self._some(topic, partition, fed.due(now))
+            self._producer.poll(0)
+            self._over.wait(_TURN_S)
 
     def _some(self, topic: str, partition: int, count: int) -> None:
         for _ in range(count):

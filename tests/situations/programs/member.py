@@ -90,10 +90,16 @@ class Member:
         if self._life.is_over(time.monotonic()):
             self._die()
         batch = [message for message in self._consumer.consume(self._spec.batch, 0.5) if message.error() is None]
+        paused: dict[tuple[str, int], int] = {}
         for message in batch:
-            if not self._process(message):
+            topic, partition, offset = _place(message)
+            if (topic, partition) in paused or self._process(message):
+                continue
+            if self._spec.bad != "pause":
                 self._meet(message, batch)
                 return
+            paused[topic, partition] = offset
+        self._pause(paused)
         if self._habit == "batch" or self._is_time():
             self._commit_reached()
 
@@ -142,13 +148,20 @@ class Member:
             case "block":
                 while True:
                     time.sleep(1)
-            case "pause":
-                self._consumer.pause([TopicPartition(topic, partition)])
+            case "none":
+                raise ValueError(f"{topic}:{partition} {offset} is poison, and the program does not expect any")
             case _:
                 self._again(batch)
                 if self._habit == "flip":
                     self._commit({(topic, partition): offset})
                     self._commit({(topic, partition): offset + 1})
+
+    def _pause(self, failed: Mapping[tuple[str, int], int]) -> None:
+        """Read no more of these places. The rest of their batch is not passed: it is delivered when they go on."""
+        if failed:
+            self._consumer.pause([TopicPartition(*place) for place in failed])
+        for place, offset in failed.items():
+            self._consumer.seek(TopicPartition(*place, offset + 1))
 
     def _again(self, batch: list[Message]) -> None:
         """Seek back to where the batch began, and commit that, if this client does."""

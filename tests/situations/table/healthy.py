@@ -118,8 +118,8 @@ ROWS = (
     Row(
         id="h-catching-up-slow",
         healthy=True,
-        cause="as before, and drains in some minutes",
-        programs=(Program(commit="store", work_ms=3, waits=True),),
+        cause="started 16,000 records behind, and drains in some minutes",
+        programs=(Program(commit="store", work_ms=4, waits=True),),
         feed=Feed(per_s=80),
         warm_s=100,
         begin=(Action(0, "start"),),

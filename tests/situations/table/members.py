@@ -55,7 +55,7 @@ ROWS = (
         cause="a member that hangs does not rejoin, and all others wait for it",
         programs=(
             Program(commit="each", members=3, bad="block"),
-            Program(commit="each", name="fourth", waits=True),
+            Program(commit="each", name="fourth", bad="block", waits=True),
         ),
         topics={"t": 4},
         begin=(Action(0, "poison", "t:0"), Action(5, "start", "fourth")),
