@@ -1,9 +1,7 @@
 """A row that runs: its names, its members and who starts them again, its actions, and what is true of it."""
 
-import os
 import signal
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
@@ -34,6 +32,9 @@ class Nursery(Protocol):
 
     def start(self, spec: Spec) -> int:
         """Its process id."""
+
+    def signal(self, id_: str, number: int) -> None:
+        """Send a signal to the member of a spec's id, if it lives."""
 
 
 class Feeder(Protocol):
@@ -237,8 +238,6 @@ class Stage:
     def _named(self, name: str) -> list[Member]:
         return [member for member in self._members if name in ("", member.program.name, member.name)]
 
-    @staticmethod
-    def _signal(member: Member, number: int) -> None:
+    def _signal(self, member: Member, number: int) -> None:
         if member.pid is not None:
-            with suppress(ProcessLookupError):  # it has just ended by itself
-                os.kill(member.pid, number)
+            self._nursery.signal(self._id(member), number)

@@ -30,6 +30,11 @@ class Nursery:
         self._living[spec.id] = subprocess.Popen(words, stdin=subprocess.DEVNULL)
         return self._living[spec.id].pid
 
+    def signal(self, id_: str, number: int) -> None:
+        """Send a signal to a member, if it lives."""
+        if id_ in self._living:
+            self._living[id_].send_signal(number)
+
     def ended(self) -> dict[str, int]:
         """The exit codes of members that ended since the last call."""
         codes = {name: code for name, process in self._living.items() if (code := process.poll()) is not None}
