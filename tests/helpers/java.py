@@ -8,9 +8,10 @@ import subprocess
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from kgroup.sandbox import ports
@@ -137,8 +138,8 @@ class JavaClients:
 
 
 @contextmanager
-def connect_worker(bootstrap: str, group: str, directory: Path) -> Iterator[ConnectWorker]:
-    """A distributed Connect worker with its REST interface on loopback."""
+def connect_worker(bootstrap: str, group: str, directory: Path, flush_ms: int = 500) -> Iterator[ConnectWorker]:
+    """A distributed Connect worker with its REST interface on loopback; its sinks commit each ``flush_ms``."""
     (port,) = ports.choose(1)
     settings = {
         "bootstrap.servers": bootstrap,
@@ -146,7 +147,7 @@ def connect_worker(bootstrap: str, group: str, directory: Path) -> Iterator[Conn
         "listeners": f"http://{ports.HOST}:{port}",
         "key.converter": "org.apache.kafka.connect.storage.StringConverter",
         "value.converter": "org.apache.kafka.connect.storage.StringConverter",
-        "offset.flush.interval.ms": "500",
+        "offset.flush.interval.ms": str(flush_ms),
         "plugin.discovery": "service_load",
     }
     for kind in ("config", "offset", "status"):
@@ -181,13 +182,16 @@ class ConnectWorker:
         self._log = log
         wait_for(lambda: self._ask("GET", "") is not None, "a Connect worker", _WITHIN_S)
 
-    def file_sink(self, name: str, topics: Sequence[str], tasks: int, file: Path) -> None:
+    def file_sink(
+        self, name: str, topics: Sequence[str], tasks: int, file: Path, more: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         """A FileStreamSink whose tasks run."""
         settings = {
             "connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector",
             "topics": ",".join(topics),
             "tasks.max": str(tasks),
             "file": str(file),
+            **more,
         }
 
         def runs() -> bool:

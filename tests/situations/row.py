@@ -34,8 +34,12 @@ class Program:
     # At a poison record: seek back | seek+commit that offset | pause the partition | block | close-exit | kill9
     # | dlq: put it aside | retry:N works at the Nth try | none: it fails as no row means it, and the look is void.
     # With a batch, back is where the batch began.
+    # Of Java: seek | seek:S tries again after S seconds | pause | throw, and its members end; back is to that record.
+    # Of Streams: throw:REPLACE_THREAD | throw:SHUTDOWN_CLIENT. Of Connect: fail, its task does.
     bad: str = "none"
     members: int = 1
+    # librdkafka | java | streams, which writes from its first topic to its second | connect, a connector with tasks
+    client: str = "librdkafka"
     topics: tuple[str, ...] = ("t",)
     group: str = "g"  # programs of one name share the group
     name: str = "app"  # one name for each program of a row; actions name it
@@ -43,7 +47,7 @@ class Program:
     life: str = ""  # ends by itself, with kill -9 or closing: 8s | 8s:close | records:N:kill9; "": never
     batch: int = 1  # records of a consume()
     work_ms: int = 0  # for each record
-    subscribe: str = "topics"  # topics | assign
+    subscribe: str = "topics"  # topics | assign | pattern, of Java
     waits: bool = False  # is not started with the row; an action `start` does
     # Of the client, over CLIENT_SETTINGS; `{n}` in a value is the member's number.
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -129,6 +133,11 @@ class Row:
     unseen: str = ""  # why the log cannot show the cause; "": it can
     timeouts: str = ""  # which were shortened, for the page
 
+    def group_name(self, prefix: str, group: str) -> str:
+        """As the broker knows it: that of a connector is made of the connector's name."""
+        connects = any(program.client == "connect" and program.group == group for program in self.programs)
+        return f"{'connect-' if connects else ''}{prefix}.{group}"
+
     def program(self, name: str) -> Program:
         return next(program for program in self.programs if program.name == name)
 
@@ -153,3 +162,4 @@ class Spec:
     batch: int
     work_ms: int
     subscribe: str
+    client: str

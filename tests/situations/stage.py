@@ -69,7 +69,7 @@ class Stage:
     ) -> None:
         self.row = row
         self.begun_s: float | None = None
-        self.groups = {program.group: f"{prefix}.{program.group}" for program in row.programs}
+        self.groups = {program.group: row.group_name(prefix, program.group) for program in row.programs}
         self.topics = {topic: f"{prefix}.{topic}" for topic in row.topics}
         self.directory = directory
         self._prefix, self._world, self._nursery, self._feeder = prefix, world, nursery, feeder
@@ -151,6 +151,7 @@ class Stage:
             batch=program.batch,
             work_ms=program.work_ms,
             subscribe=program.subscribe,
+            client=program.client,
         )
         member.again_at_s = None
         member.pid = self._nursery.start(spec)

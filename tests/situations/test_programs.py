@@ -41,17 +41,24 @@ def test_what_is_due_is_written_however_long_a_turn_takes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("commit", "bad", "after_poison"),
-    [("auto", "seek", 1), ("store", "seek", 0), ("each", "seek+commit", 0), ("each", "dlq", 2)],
+    ("client", "commit", "bad", "after_poison"),
+    [
+        ("librdkafka", "auto", "seek", 1),
+        ("librdkafka", "store", "seek", 0),
+        ("librdkafka", "each", "seek+commit", 0),
+        ("librdkafka", "each", "dlq", 2),
+        ("java", "auto", "seek", 0),
+        ("java", "batch", "seek:1", 0),
+    ],
 )
 def test_what_is_committed_at_poison(
-    world: KafkaWorld, name: Callable[[str], str], tmp_path: Path, commit: str, bad: str, after_poison: int
+    world: KafkaWorld, name: Callable[[str], str], tmp_path: Path, client: str, commit: str, bad: str, after_poison: int
 ) -> None:
     """The offset of the record, or the one after it; a client that puts it aside goes on."""
     row = Row(
         id="row",
         cause="",
-        programs=(Program(commit=commit, bad=bad, settings={"auto.commit.interval.ms": "100"}),),
+        programs=(Program(commit=commit, bad=bad, client=client, settings={"auto.commit.interval.ms": "100"}),),
         topics={"t": 1},
         feed=Feed(per_s=20),
         begin=(Action(0, "poison", "t:0"),),

@@ -10,6 +10,12 @@ from tests.situations.table import ROWS
 
 COMMITS = re.compile(r"auto|store|each|batch|timer:\d+|none|flip")
 WAYS = re.compile(r"none|seek|seek\+commit|pause|block|close-exit|kill9|dlq|retry:\d+")
+OF_JAVA = {
+    "java": re.compile(r"none|seek(:\d+)?|pause|throw"),
+    "streams": re.compile(r"none|throw:(REPLACE_THREAD|SHUTDOWN_CLIENT)"),
+    "connect": re.compile(r"none|fail"),
+}
+CLOSES = {"term", "end", "start"}
 DONE = re.compile(r"poison|quiet|kill|term|end|stop|cont|start|reset|partitions|delete-records")
 OFFSET = re.compile(r"[PBCE]([+-]\d+)?")
 
@@ -38,13 +44,26 @@ def test_a_row_asks_for_what_programs_can_do(row: Row) -> None:
     """A member would take a word that it does not know for `seek`."""
     for program in row.programs:
         assert COMMITS.fullmatch(program.commit), program.commit
-        assert WAYS.fullmatch(program.bad), program.bad
-        assert program.subscribe in ("topics", "assign")
+        assert OF_JAVA.get(program.client, WAYS).fullmatch(program.bad), program.bad
+        assert program.subscribe in ("topics", "assign", *["pattern"] * (program.client == "java"))
         assert not program.life or Life(program.life)
     assert all(DONE.fullmatch(action.do) for action in row.begin)
     poisoned = {action.what.rpartition(":")[0] for action in row.begin if action.do == "poison"}
     for program in row.programs:
         assert poisoned.isdisjoint(program.topics) is (program.bad == "none"), program.name
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: str(row.id))
+def test_members_that_share_a_process_are_asked_for_what_they_can(row: Row) -> None:
+    """They are no processes: one that is killed alone would take all others with it."""
+    for program in row.programs:
+        if program.client != "librdkafka":
+            assert program.client in OF_JAVA
+            assert program.commit in ("auto", "each", "batch", "none") or program.commit.startswith("timer:")
+            assert (program.life, program.batch) == ("", 1)
+            for action in row.begin:
+                if action.what in ("", program.name, *(f"{program.name}-{n}" for n in range(program.members))):
+                    assert action.do in CLOSES | {"quiet"}, action
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: str(row.id))

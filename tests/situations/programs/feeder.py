@@ -11,7 +11,9 @@ from confluent_kafka import KafkaError, Message, Producer
 from tests.situations.row import Feed
 
 POISON: Final = b"poison"
-HEALTHY: Final = b"x"
+HEALTHY: Final = b"1"
+"""As JSON a number, which `poison` is not: converters of Connect read the one and fail at the other."""
+
 _IN_A_BURST: Final = 5
 """Before the poison and after it, in one go: that a client commits each record shows where the next one was there."""
 _TURN_S: Final = 0.05

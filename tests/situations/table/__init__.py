@@ -1,7 +1,7 @@
 """The table: every situation of the corpus."""
 
 from tests.situations.row import Row
-from tests.situations.table import crashes, healthy, members, offsets, records, slow
+from tests.situations.table import crashes, healthy, java, members, offsets, records, slow
 
 ROWS: tuple[Row, ...] = (
     *healthy.ROWS,
@@ -10,4 +10,5 @@ ROWS: tuple[Row, ...] = (
     *slow.ROWS,
     *members.ROWS,
     *offsets.ROWS,
+    *java.ROWS,
 )
