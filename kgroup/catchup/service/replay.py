@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from kgroup.catchup.ledger.records import encode
 from kgroup.catchup.ledger.runner import Runner
-from kgroup.catchup.spark.settings import SparkSettings, named_slots, slots
+from kgroup.catchup.spark.settings import SparkSettings, most_slots, named_slots, slots
 from kgroup.catchup.worker.rate_limit import share
 from kgroup.catchup.worker.task_ledger import Work
 from kgroup.catchup.worker.task_spec import Handling, Stopped, TaskResult, TaskSpec
@@ -145,9 +145,12 @@ class ReplayOptions(msgspec.Struct, frozen=True):
         """The number of tasks that run at the same time, for as many as a plan needs; 8 if unknown."""
         return self._slots or named_slots(self.spark) or 8
 
-    def share_of(self, tasks: int) -> RateLimit | None:
-        """Each task's share of the rate. If the number of parallel tasks is unknown, all may run at once."""
-        return share(self.rate, min(tasks, self._slots or tasks))
+    def share_of(self, tasks: int, conf: Mapping[str, str]) -> RateLimit | None:
+        """Each task's share of the rate; ``conf`` is the configuration of the Spark that runs.
+
+        If the number of parallel tasks is unknown, all may run at once.
+        """
+        return share(self.rate, min(tasks, self._slots or most_slots(self.spark, conf) or tasks))
 
     @property
     def _slots(self) -> int | None:
@@ -287,8 +290,9 @@ def task_specs(
     epoch: int,
     config: Mapping[str, Any],
     timeout_s: float,
+    conf: Mapping[str, str],
 ) -> list[TaskSpec]:
-    """The tasks that are not finished."""
+    """The tasks that are not finished; ``config`` is of the Kafka clients, ``conf`` of the Spark that runs."""
     plan = snapshot.plan
     left = {chunk.number for chunk in unfinished(plan, snapshot.progress)}
     tasks = [task for task in delivery.tasks if left.intersection(task.chunks)]
@@ -296,7 +300,7 @@ def task_specs(
     maybe: dict[TopicPartition, int] = {}
     for item in plan.ranges:
         maybe[item.tp] = max(maybe.get(item.tp, 0), item.maybe_processed_until or 0)
-    part = options.share_of(len(tasks))
+    part = options.share_of(len(tasks), conf)
 
     def spec(task: Task) -> TaskSpec:
         chunks = tuple(by_number[number] for number in task.chunks)

@@ -277,8 +277,11 @@ def _run_tasks(
     snapshot, epoch, timeout_s = runner.snapshot, runner.epoch.number, settings.timeout_s
     delivery, config = snapshot.delivery, librdkafka_config(settings)
     assert delivery is not None
-    tasks = task_specs(snapshot, delivery, options, engine.ledger.topic, epoch, config, timeout_s)
-    if not tasks or session is None:
+    if session is None:
+        return ReplayResult((), (), (), 0.0)
+    conf = {} if options.spark.is_local else dict(session.context().getConf().getAll())
+    tasks = task_specs(snapshot, delivery, options, engine.ledger.topic, epoch, config, timeout_s, conf)
+    if not tasks:
         return ReplayResult((), (), (), 0.0)
     engine.require_same_topics(snapshot.plan)
     run_tasks = _on_spark(snapshot, delivery, tasks)

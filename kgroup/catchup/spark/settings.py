@@ -18,6 +18,7 @@ KILL_AFTER_S = 10
 _LOCAL = r"local(?:\[(\*|\d+)(?:,\s*(\d+))?\])?"
 _REMOTE = ("spark://", "k8s://", "yarn")
 _OWN_SIZE = ("k8s://", "yarn")
+_USUAL_EXECUTORS = 2  # of yarn and k8s, if nothing names a number
 _OURS = {
     "spark.master": "use --master",
     "spark.submit.deployMode": "kgroup is the driver",
@@ -152,10 +153,31 @@ def named_slots(settings: SparkSettings) -> int | None:
 
     Only an estimate: the cluster may not have room for all of them. 200 executors of 4 cores: 800.
     """
-    conf = {key: int(text) for key, text in settings.conf if re.fullmatch("[1-9][0-9]{0,8}", text)}
+    conf = _numbers(dict(settings.conf))
+    executors = conf.get("spark.executor.instances") or conf.get("spark.dynamicAllocation.maxExecutors")
+    return _tasks_at_once(settings, conf, executors)
+
+
+def most_slots(settings: SparkSettings, conf: Mapping[str, str]) -> int | None:
+    """The most tasks that a cluster runs at once, by Spark's whole configuration, which also has its defaults file.
+
+    None: no number limits them.
+    """
+    numbers = _numbers(conf)
+    if conf.get("spark.dynamicAllocation.enabled", "").strip().lower() == "true":
+        executors = numbers.get("spark.dynamicAllocation.maxExecutors")
+    else:
+        executors = numbers.get("spark.executor.instances", _USUAL_EXECUTORS)
+    return _tasks_at_once(settings, numbers, executors)
+
+
+def _numbers(conf: Mapping[str, str]) -> dict[str, int]:
+    return {key: int(text) for key, text in conf.items() if re.fullmatch("[1-9][0-9]{0,8}", text)}
+
+
+def _tasks_at_once(settings: SparkSettings, conf: Mapping[str, int], executors: int | None) -> int | None:
     cores = conf.get("spark.cores.max")
     if settings.master.startswith(_OWN_SIZE):
-        executors = conf.get("spark.executor.instances") or conf.get("spark.dynamicAllocation.maxExecutors")
         cores = None if executors is None else executors * conf.get("spark.executor.cores", 1)
     return None if cores is None else max(1, cores // conf.get("spark.task.cpus", 1))
 

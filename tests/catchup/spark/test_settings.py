@@ -9,6 +9,10 @@ from kgroup.catchup.spark.settings import SparkSettings, addresses, configuratio
 from kgroup.groups.catchup.chunks import RateLimit
 from kgroup.support.errors import UsageError
 
+EXECUTORS = ("spark.executor.instances", "200")
+FOUR_CORES = ("spark.executor.cores", "4")
+DYNAMIC = ("spark.dynamicAllocation.enabled", "true")
+
 
 @pytest.mark.parametrize(
     ("master", "parallelism", "expected"),
@@ -49,18 +53,27 @@ def test_parallelism_is_refused_where_nothing_would_come_of_it(master: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("spark", "tasks", "share"),
+    ("spark", "said", "tasks", "share"),
     [
-        (SparkSettings("local[4]"), 100, 25),
-        (SparkSettings("local[4]"), 2, 50),
-        (SparkSettings("spark://a:1", parallelism=10), 100, 10),
-        (SparkSettings("spark://a:1"), 100, 1),
-        (SparkSettings("yarn"), 50, 2),
+        (SparkSettings("local[4]"), (), 100, 25),
+        (SparkSettings("local[4]"), (), 2, 50),
+        (SparkSettings("spark://a:1", parallelism=10), (), 100, 10),
+        (SparkSettings("spark://a:1"), (), 100, 1),
+        (SparkSettings("spark://a:1"), (("spark.cores.max", "4"),), 100, 25),
+        (SparkSettings("yarn"), (), 50, 50),
+        (SparkSettings("yarn"), (EXECUTORS, FOUR_CORES), 1600, 0.125),
+        (SparkSettings("yarn"), (EXECUTORS, FOUR_CORES), 20, 5),
+        (SparkSettings("yarn"), (DYNAMIC, EXECUTORS), 50, 2),
+        (SparkSettings("k8s://a"), (DYNAMIC, EXECUTORS, ("spark.dynamicAllocation.maxExecutors", "5")), 50, 20),
+        (SparkSettings("yarn"), (("spark.executor.instances", "many"),), 50, 50),
     ],
 )
-def test_a_rate_is_never_exceeded_whatever_runs_at_a_time(spark: SparkSettings, tasks: int, share: float) -> None:
-    assert ReplayOptions(rate=RateLimit(100), spark=spark).share_of(tasks) == RateLimit(share)
-    assert ReplayOptions(spark=spark).share_of(tasks) is None
+def test_a_rate_is_never_exceeded_whatever_runs_at_a_time(
+    spark: SparkSettings, said: tuple[tuple[str, str], ...], tasks: int, share: float
+) -> None:
+    """Yarn and k8s start two executors where no number is named; dynamic allocation any number without a limit."""
+    assert ReplayOptions(rate=RateLimit(100), spark=spark).share_of(tasks, dict(said)) == RateLimit(share)
+    assert ReplayOptions(spark=spark).share_of(tasks, dict(said)) is None
 
 
 @pytest.mark.parametrize(
@@ -77,10 +90,6 @@ def test_a_rate_is_never_exceeded_whatever_runs_at_a_time(spark: SparkSettings, 
 )
 def test_slots(settings: SparkSettings, expected: int | None) -> None:
     assert slots(settings, cores=6) == expected
-
-
-EXECUTORS = ("spark.executor.instances", "200")
-FOUR_CORES = ("spark.executor.cores", "4")
 
 
 @pytest.mark.parametrize(
