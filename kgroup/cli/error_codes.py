@@ -86,7 +86,6 @@ _ALL = (
     ErrorHelp("handler-unread", _FAILED, "The command ended with exit status 0, but did not read all of its records."),
     ErrorHelp("handler-answer", _FAILED, "The command of --ack line gave an answer that does not name its record."),
     ErrorHelp("not-counted", _FAILED, "A file of the replay could not be counted, so it is not known to be complete."),
-    ErrorHelp("stopped", _FAILED, "The replay was stopped before all records were read."),
     ErrorHelp("sql", _FAILED, "Spark rejected an SQL expression."),
     ErrorHelp("spark-start", _FAILED, "Spark did not start."),
     ErrorHelp("spark-job", _FAILED, "The job of Spark failed."),

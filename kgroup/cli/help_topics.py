@@ -221,8 +221,6 @@ TOPICS = {
         --to-python   acknowledged records   are counted
         --to-spark    one append             at least once: an interrupted
                                              append is repeated as a whole
-        With --latest-per-key Spark reads the whole gap before anything is
-        delivered, and again at each resume; the guarantees are the same.
 
         VERIFIED and exit code 0: every record of the gap was read, and delivered,
         filtered out or dead-lettered. Otherwise exit code 8, with the offsets.

@@ -61,9 +61,6 @@ BAD = [
     (("g", "--to-python", ""), "--to-python is empty"),
     # ... how
     (("g", *TOPIC, "--order", "time"), "is not one of"),
-    (("g", *TOPIC, "--latest-per-key", "--order", "key"), "it keeps no order"),
-    (("g", "--release-only", "--latest-per-key"), "--release-only and --latest-per-key"),
-    (("g", "--latest-per-key", "--to-spark", "noop"), "--to-spark"),
     (("g", *TOPIC, "--lanes", "4"), "--lanes requires"),
     (("g", *PYTHON, "--lanes", "0"), "--lanes must be at least 1"),
     (("g", *PYTHON, "--lanes", "4"), "--order partition processes one record at a time"),

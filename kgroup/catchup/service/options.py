@@ -11,7 +11,7 @@ from kgroup.catchup.sinks.spark import parse_options
 from kgroup.catchup.spark.settings import SparkSettings, parse_conf
 from kgroup.changes.options import Change, Execution
 from kgroup.groups.catchup.gap_request import GapRequest, Missing, check_topic_name, parse_ranges
-from kgroup.groups.catchup.model import LATEST, Order
+from kgroup.groups.catchup.model import Order
 from kgroup.groups.reset_targets import ANY_TIME, parse_moment, parse_topics
 from kgroup.groups.selection import check_topics
 from kgroup.support.atomic_file import require_path
@@ -101,7 +101,6 @@ class SinkOptions:
     to_spark: str | None = None
     option: list[str] | None = None
     where: str | None = None
-    latest_per_key: bool = False
 
     @property
     def sink(self) -> str | None:
@@ -141,8 +140,6 @@ class SinkOptions:
         if self.option and sink != "spark":
             raise UsageError("--option requires --to-spark", hint="use --conf for Spark's own settings")
         chosen = {} if self.where is None else {WHERE: self.where}
-        if self.latest_per_key:
-            chosen[LATEST] = "true"
         if self.to_spark is not None:
             return {"format": self.to_spark, **parse_options(self.option or ()), **chosen}
         if self.to_topic is not None:
@@ -170,14 +167,7 @@ class SpeedOptions:
     def replay_options(self, to: SinkOptions) -> ReplayOptions:
         """All options of a replay, parsed. Raises UsageError for invalid values and combinations."""
         sink, options = to.sink, to.options()
-        if to.latest_per_key and self.order is not None:
-            raise UsageError(f"--latest-per-key and --order {self.order} are mutually exclusive: it keeps no order")
         if sink == "spark":
-            if to.latest_per_key:
-                raise UsageError(
-                    "--latest-per-key and --to-spark are mutually exclusive",
-                    hint="use --to-files DIR, and read the files with Spark",
-                )
             for option, given in (("dead-letter-topic", self.dead_letter_topic), ("retries", self.retries)):
                 if given is not None:
                     raise UsageError(

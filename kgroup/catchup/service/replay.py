@@ -20,7 +20,7 @@ from kgroup.catchup.worker.task_spec import Handling, Stopped, TaskResult, TaskS
 from kgroup.groups.catchup.chunks import RateLimit, assign_to_tasks
 from kgroup.groups.catchup.delivered import started_chunks, unfinished
 from kgroup.groups.catchup.gap_request import parse_rate
-from kgroup.groups.catchup.model import LATEST, CatchupPlan, ChunkProgress, Delivery, Order, PlanSnapshot, Task
+from kgroup.groups.catchup.model import CatchupPlan, ChunkProgress, Delivery, Order, PlanSnapshot, Task
 from kgroup.groups.catchup.plan_state import sink_name
 from kgroup.groups.catchup.verification import ChunkResult
 from kgroup.model.topic_partition import TopicPartition
@@ -103,7 +103,7 @@ class ReplayOptions(msgspec.Struct, frozen=True):
             return
         if self.sink not in HANDLERS:
             raise UsageError(f"--lanes requires --to-command or --to-python, not --to-{self.sink}")
-        if (self.order or Order.PARTITION) is Order.PARTITION and not self.latest:
+        if (self.order or Order.PARTITION) is Order.PARTITION:
             raise UsageError(
                 "--lanes requires --order key or --order none: --order partition processes one record at a time",
                 hint="--order key keeps the records of a key in order, --order none keeps no order",
@@ -119,11 +119,10 @@ class ReplayOptions(msgspec.Struct, frozen=True):
         """What is delivered, and how often: ``exactly once``; empty if no sink is given."""
         if self.sink is None:
             return ""
-        newest = "the newest record of each key, " if self.latest else ""
         guarantee = {"topic": "exactly once", "files": "exactly once a chunk"}.get(self.sink, "at least once")
         if self.sink == "spark":
             guarantee += " (an interrupted replay delivers everything again)"
-        return f"{newest}{guarantee}"
+        return guarantee
 
     @property
     def where(self) -> str | None:
@@ -131,14 +130,9 @@ class ReplayOptions(msgspec.Struct, frozen=True):
         return (self.sink_options or {}).get(WHERE)
 
     @property
-    def latest(self) -> bool:
-        """Whether only the newest record of each key is delivered (``--latest-per-key``); False if not given."""
-        return LATEST in (self.sink_options or {})
-
-    @property
     def needs_sql(self) -> bool:
         """Whether records pass through Spark SQL."""
-        return self.where is not None or self.sink == "spark" or self.latest
+        return self.where is not None or self.sink == "spark"
 
     @property
     def at_once(self) -> int:
@@ -168,7 +162,7 @@ class ReplayResult(msgspec.Struct, frozen=True):
     """The progress of the tasks' chunks: already in the ledger, or to be written if a task cannot write it itself."""
 
 
-_KEPT = (DEAD_LETTERS, WHERE, LATEST)
+_KEPT = (DEAD_LETTERS, WHERE)
 """Options of every sink: they are kept for another sink, unless given again."""
 
 
@@ -194,7 +188,7 @@ def delivery_of(snapshot: PlanSnapshot, options: ReplayOptions, typed: str | Non
         if not any(started_chunks(plan, snapshot.progress)):
             sink, order = options.sink or known.sink, options.order or known.order
             sink_options = {**kept, **(options.sink_options or {})}
-            fitting = _fitting(known.tuning, known.sink, sink, order, latest=LATEST in sink_options)
+            fitting = _fitting(known.tuning, known.sink, sink, order)
             tuning = {**fitting, **options.tuning}
             changed = replace(options, sink=sink, sink_options=sink_options, order=order, tuning=tuning)
             return new_delivery(plan, changed)
@@ -210,10 +204,10 @@ def delivery_of(snapshot: PlanSnapshot, options: ReplayOptions, typed: str | Non
     return replace(known, options=sink_options, tuning={**known.tuning, **options.tuning})
 
 
-def _fitting(tuning: Mapping[str, str], before: str, sink: str, order: Order, *, latest: bool) -> dict[str, str]:
+def _fitting(tuning: Mapping[str, str], before: str, sink: str, order: Order) -> dict[str, str]:
     """The part of a plan's tuning that still applies after a change of the sink or the order."""
     kept = {name: text for name, text in tuning.items() if sink == before or name == "rate"}
-    if order is Order.PARTITION and not latest:
+    if order is Order.PARTITION:
         kept.pop("lanes", None)
     return kept
 
@@ -221,12 +215,7 @@ def _fitting(tuning: Mapping[str, str], before: str, sink: str, order: Order, *,
 def new_delivery(plan: CatchupPlan, options: ReplayOptions) -> Delivery:
     """The delivery of a plan that has none yet; ``options`` names a sink."""
     assert options.sink is not None
-    if options.latest and options.sink == "spark":
-        raise UsageError(
-            "--latest-per-key and --to-spark are mutually exclusive",
-            hint="use --to-files DIR, and read the files with Spark",
-        )
-    order = Order.NONE if options.latest else options.order or Order.PARTITION
+    order = options.order or Order.PARTITION
     tasks = assign_to_tasks(plan.ranges, plan.chunks, order, options.at_once)
     delivery = Delivery(options.sink, order, tasks, dict(options.sink_options or {}), tuning=dict(options.tuning))
     encode(delivery)  # raises for text that the ledger cannot keep, before anything is moved
@@ -237,11 +226,9 @@ def delivery_words(delivery: Delivery) -> Iterator[str]:
     """The delivery's settings, as options for another plan: ``--to-topic orders-backfill --rate 500/s``."""
     main = _MAIN_OPTIONS[delivery.sink]
     yield from (f"--to-{delivery.sink}", delivery.options[main])
-    if LATEST in delivery.options:
-        yield "--latest-per-key"
-    elif delivery.order is not Order.PARTITION:
+    if delivery.order is not Order.PARTITION:
         yield from ("--order", delivery.order)
-    settings = {name: text for name, text in delivery.options.items() if name not in (main, LATEST)}
+    settings = {name: text for name, text in delivery.options.items() if name != main}
     for name, text in {**settings, **delivery.tuning}.items():
         of_writer = delivery.sink == "spark" and name in settings and name != WHERE
         yield from ("--option", f"{name}={text}") if of_writer else (f"--{name}", text)

@@ -39,14 +39,13 @@ from kgroup.catchup.spark import sql_job, to_spark, where
 from kgroup.catchup.spark.failures import task_error
 from kgroup.catchup.spark.in_worker import Probe, try_worker
 from kgroup.catchup.spark.job import JobListeners, TaskRunner, run
-from kgroup.catchup.spark.newest_per_key import newest_per_key
 from kgroup.catchup.spark.progress import ProgressTotals
 from kgroup.catchup.spark.ready import DriverSetup, check
 from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.worker.task_spec import TaskSpec
 from kgroup.cluster.topic_admin import TopicAdmin, TopicDescription
 from kgroup.groups.catchup.documents import catchup_report
-from kgroup.groups.catchup.model import LATEST, Delivery, GapRange, PlanSnapshot
+from kgroup.groups.catchup.model import Delivery, GapRange, PlanSnapshot
 from kgroup.groups.catchup.plan_state import VerifiedPlan
 from kgroup.groups.catchup.results import ReplayedPlan, StartPlan
 from kgroup.groups.catchup.risks import RiskLevel
@@ -324,8 +323,6 @@ def _on_spark(snapshot: PlanSnapshot, delivery: Delivery, tasks: Sequence[TaskSp
     condition = delivery.options.get(WHERE)
     if delivery.sink == "spark":
         return to_spark.written(tasks, condition, snapshot.progress, utc_ms)
-    if LATEST in delivery.options:
-        return newest_per_key(snapshot, delivery, tasks, condition)
     return None if condition is None else sql_job.filtered(tasks, condition, snapshot.progress)
 
 

@@ -104,7 +104,7 @@ def plan_start(engine: CatchupEngine, settings: Settings, request: StartRequest)
         engine.reporter.note(note)
     gap = gap_input.gap
     rate = None if replay.sink is None else replay.rate
-    parallelism = replay.at_once if replay.sink and (replay.order is Order.NONE or replay.latest) else _PARALLELISM
+    parallelism = replay.at_once if replay.sink and replay.order is Order.NONE else _PARALLELISM
     chunks = cut_into_chunks(gap.ranges, parallelism=parallelism, rate=rate)
     pace = _pace(rate)
     found_risks = risks(gap, gap_input.logs, gap_input.work, pace, at_ms)

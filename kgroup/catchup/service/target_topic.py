@@ -26,7 +26,7 @@ from kgroup.cluster.reader.batches import Batch, BatchReader
 from kgroup.cluster.snapshot import Cluster
 from kgroup.cluster.topics import TopicLayout
 from kgroup.groups.catchup.delivered import delivered_to, undelivered
-from kgroup.groups.catchup.model import LATEST, ChunkProgress, Delivery, PlanSnapshot, TargetTopic
+from kgroup.groups.catchup.model import ChunkProgress, Delivery, PlanSnapshot, TargetTopic
 from kgroup.groups.catchup.unrecorded_releases import range_words
 from kgroup.model.groups import RowError
 from kgroup.model.records import OffsetRange, merged, without
@@ -269,8 +269,6 @@ def recovery_hint(snapshot: PlanSnapshot, loss: TargetLoss) -> str:
     """The commands that close the plan, and deliver the lost and the undelivered records with another one."""
     assert snapshot.delivery is not None
     rows = merged((*loss.gone, *undelivered(snapshot.plan, snapshot.progress)))
-    if LATEST in snapshot.delivery.options:  # of a part of the gap, another record would be the newest
-        rows = merged(OffsetRange(*item.tp, item.start, item.end) for item in snapshot.plan.ranges)
     if len(rows) > _MOST_RANGES:
         by_partition = groupby(rows, key=lambda row: (row.topic, row.partition))
         spans = ((tp, list(some)) for tp, some in by_partition)

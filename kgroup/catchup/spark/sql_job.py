@@ -48,14 +48,14 @@ def filtered(tasks: Sequence[TaskSpec], where: str, progress: Mapping[int, Chunk
 
     def collect(session: DriverSession, endpoint: ProgressEndpoint) -> Iterable[TaskAnswer]:
         rows = with_wanted(frame(session.sql(), reading_of(tasks, progress), endpoint=endpoint), where)
-        answers = rows.mapInArrow(_deliverer(pack_tasks(tasks, endpoint), tasks[0].config), "answers binary").collect()
+        answers = rows.mapInArrow(_deliverer(_packed(tasks, endpoint), tasks[0].config), "answers binary").collect()
         return [answer for row in answers for answer in pickle.loads(row[0])]
 
     return collect
 
 
-def pack_tasks(tasks: Sequence[TaskSpec], endpoint: ProgressEndpoint) -> TaskParcel:
-    """The tasks for ``deliver_rows``: without the connection settings, which are the same for all."""
+def _packed(tasks: Sequence[TaskSpec], endpoint: ProgressEndpoint) -> TaskParcel:
+    """The tasks without the connection settings, which are the same for all."""
     packed = (zlib.compress(pickle.dumps(replace(task, config={})), level=1) for task in tasks)
     return TaskParcel(replay, tuple(packed), tuple(task.number for task in tasks), endpoint)
 
@@ -67,29 +67,17 @@ def _deliverer(
         import pyarrow as pa
         from pyspark import TaskContext
 
+        def work(spec: TaskSpec, tell: Tell, stop: MustStop) -> TaskResult:
+            from kgroup.catchup.sinks.run_task import run_task
+            from kgroup.catchup.spark.filtered_reader import FilteredReader
+
+            again = spec.sink in _AGAIN
+            reader = FilteredReader(batches, spec.chunks, config, timeout_s=spec.timeout_s, again=again)
+            return run_task(replace(spec, config=config), tell, stop, reader)
+
         context = TaskContext.get()
         assert context is not None
-        answers = deliver_rows(parcel, config, context.partitionId(), batches)
+        answers = work_partition(replace(parcel, work=work), context.partitionId(), context.taskAttemptId())
         yield pa.RecordBatch.from_pydict({"answers": [pickle.dumps(answers)]})
 
     return deliver
-
-
-def deliver_rows(
-    parcel: TaskParcel, config: Mapping[str, Any], index: int, batches: Iterable[pyarrow.RecordBatch]
-) -> list[TaskAnswer]:
-    """Deliver the rows of the parcel's task number ``index``, in a worker."""
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    assert context is not None
-
-    def work(spec: TaskSpec, tell: Tell, stop: MustStop) -> TaskResult:
-        from kgroup.catchup.sinks.run_task import run_task
-        from kgroup.catchup.spark.filtered_reader import FilteredReader
-
-        again = spec.sink in _AGAIN
-        reader = FilteredReader(batches, spec.chunks, config, timeout_s=spec.timeout_s, again=again)
-        return run_task(replace(spec, config=config), tell, stop, reader)
-
-    return work_partition(replace(parcel, work=work), index, context.taskAttemptId())

@@ -63,14 +63,7 @@ def with_wanted(rows: DataFrame, sql: str | None) -> DataFrame:
     if sql is None:
         return rows.withColumn(WANTED, ~functions.col(NOT_A_RECORD))
     met = functions.coalesce(functions.expr(sql), functions.lit(False))
-    wanted = functions.when(functions.col(NOT_A_RECORD), functions.lit(False)).otherwise(met)
-    return without_contents(rows.withColumn(WANTED, wanted))
-
-
-def without_contents(rows: DataFrame) -> DataFrame:
-    """The rows without the contents of records that are not wanted."""
-    from pyspark.sql import functions
-
+    rows = rows.withColumn(WANTED, functions.when(functions.col(NOT_A_RECORD), functions.lit(False)).otherwise(met))
     wanted = functions.col(WANTED)
     return rows.withColumns({name: functions.when(wanted, functions.col(name)) for name in _CONTENTS})
 

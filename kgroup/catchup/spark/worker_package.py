@@ -15,7 +15,6 @@ ROOT = Path(kgroup.__file__).parent
 WORKERS_IMPORT = (
     "kgroup.catchup.spark.filtered_reader",
     "kgroup.catchup.spark.in_worker",
-    "kgroup.catchup.spark.newest_per_key",
     "kgroup.catchup.spark.notebook",
     "kgroup.catchup.spark.source",
     "kgroup.catchup.spark.sql_job",
@@ -47,7 +46,6 @@ SHIPPED = (
     "kgroup.catchup.spark.failures",
     "kgroup.catchup.spark.filtered_reader",
     "kgroup.catchup.spark.in_worker",
-    "kgroup.catchup.spark.newest_per_key",
     "kgroup.catchup.spark.notebook",
     "kgroup.catchup.spark.progress",
     "kgroup.catchup.spark.progress_listener",

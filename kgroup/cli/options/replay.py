@@ -65,10 +65,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
             metavar="SQL",
             help="Only records that match, in SQL of Spark: \"cast(key as string) like 'eu-%'\".",
         ),
-        "latest_per_key": where_option(
-            "--latest-per-key",
-            help="Only the newest record of each key that --where selects; all records without a key.",
-        ),
     },
     "SpeedOptions": {
         "order": speed_option(

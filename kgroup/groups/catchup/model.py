@@ -18,9 +18,6 @@ from kgroup.model.records import AscendingOffsets, LostOffsets, OffsetRange
 from kgroup.support.errors import KgroupError
 from kgroup.support.json_types import ExplainedEnum
 
-LATEST = "latest-per-key"
-"""The option of a Delivery of which only the newest record of each key is delivered; its value is ``true``."""
-
 
 class ReleasePoint(ExplainedEnum):
     """Where a group is released."""

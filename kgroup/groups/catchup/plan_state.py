@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kgroup.groups.catchup.delivered import next_deadline_ms
-from kgroup.groups.catchup.model import LATEST, PlanPhase, PlanSnapshot, PlanState
+from kgroup.groups.catchup.model import PlanPhase, PlanSnapshot, PlanState
 from kgroup.groups.catchup.verification import Verification
 from kgroup.support.durations import format_duration
 from kgroup.support.instants import short_time
@@ -128,9 +128,8 @@ class VerifiedPlan(msgspec.Struct, frozen=True):
         what = plan.group or plural(len(plan.ranges), "range")
         if delivery is None:
             return what
-        newest = ", the newest of each key" if LATEST in delivery.options else ""
         sink = sink_name(delivery.sink, delivery.options).removeprefix("topic ")
-        return f"{what} -> {sink}{newest}"
+        return f"{what} -> {sink}"
 
     @property
     def progress(self) -> tuple[int, int]:

@@ -291,3 +291,31 @@ def test_the_notebook_of_the_manual(session: DriverSession, world: KafkaWorld, b
 
     assert notebook["gap"].count() == 50
     assert {"key", "value", "offset"} <= set(notebook["df"].columns)
+
+
+def test_the_newest_of_each_key_as_the_manual_writes_it(
+    session: DriverSession, world: KafkaWorld, bootstrap: str, name: Name, tmp_path: Path
+) -> None:
+    """Times are in another order than offsets; a key may be null and a value too."""
+    from kgroup.spark import register
+
+    (code,) = re.findall(r"<!-- newest -->\n```python\n(.*?)```", page("catchup/notebook.md"), re.S)
+    source, writer, out = world.topic(name("orders"), 2, {"retention.ms": "-1"}), producer(bootstrap), tmp_path / "out"
+    for number in range(200):
+        key = None if number % 20 == 7 else b"k%d" % (number * 7 % 31)
+        value = None if number % 13 == 3 else b"%d" % number
+        writer.produce(source, value, key, number * 7 % 31 % 2, timestamp=NOW_MS - number * 37 % 101)
+    writer.flush(10)
+    records = seen(bootstrap, source)
+    newest = {(one.partition, one.key or one.offset): one.offset for one in records}
+    spark = session.sql()
+    register(spark, bootstrap)
+
+    with replay(bootstrap, name("ledger"), [(source, p, 0, world.end(source, p)) for p in range(2)]) as plan:
+        of_plan = f'"plan", "{plan.runner.plan_id}").option("ledgerTopic", "{plan.ledger.topic}"'
+        exec(code.replace('"plan", "cu-7f3a"', of_plan).replace("/lake/newest", str(out)), {"spark": spark})
+
+    rows = spark.read.parquet(str(out)).collect()
+    assert sorted((row.partition, row.offset) for row in rows) == sorted((p, o) for (p, _), o in newest.items())
+    assert any(row.value is None for row in rows)
+    assert len([row for row in rows if row.key is None]) == 10

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kgroup.catchup.spark import job, newest_per_key, sql_job
+from kgroup.catchup.spark import job, sql_job
 from kgroup.catchup.spark.worker_package import SHIPPED, WORKERS_IMPORT, WorkerPackage
 from tests.helpers.places import ROOT
 from tests.test_architecture import edges, running
@@ -88,9 +88,8 @@ def test_all_of_it_is_imported_from_the_zip_alone(package: Path) -> None:
     [
         lambda: job._mapper(NOTHING),
         lambda: sql_job._deliverer(NOTHING, {}),
-        lambda: newest_per_key._deliverer(NOTHING, {}),
     ],
-    ids=["replay", "where", "newest per key"],
+    ids=["replay", "where"],
 )
 def test_the_functions_that_are_sent_are_found_there(made: Callable[[], Any], package: Path) -> None:
     from pyspark import cloudpickle

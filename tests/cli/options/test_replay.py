@@ -19,7 +19,7 @@ from kgroup.catchup.spark.source import SourceRange
 from kgroup.catchup.spark.where import message_lines
 from kgroup.catchup.worker.task_spec import Handling
 from kgroup.groups.catchup.chunks import RateLimit
-from kgroup.groups.catchup.model import LATEST, ChunkProgress, Delivery, Order, PlanSnapshot, PlanState, StateRecord
+from kgroup.groups.catchup.model import ChunkProgress, Delivery, Order, PlanSnapshot, PlanState, StateRecord
 from kgroup.model.records import OffsetRange
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, Refused, UsageError
@@ -214,7 +214,6 @@ def test_a_delivery_may_be_another_while_nothing_is_delivered(
         ReplayOptions("python", {"function": "a:b"}),
         ReplayOptions(sink_options={"where": "false"}),
         ReplayOptions(order=Order.NONE),
-        ReplayOptions(sink_options={LATEST: "true"}),
     ],
 )
 @pytest.mark.parametrize("progress", [{0: TOUCHED}, {0: msgspec.structs.replace(UNTOUCHED, may_repeat=5)}])
@@ -271,7 +270,6 @@ def test_what_is_kept_of_it_is_what_the_tasks_get() -> None:
             "--to-topic copy --partitions key --where offset > 1",
         ),
         (COMMAND, "--to-command cat --order key --rate 5/s --lanes 4 --retries 1 --handler-timeout 9s"),
-        (Delivery("files", Order.NONE, (), {"dir": "/x", LATEST: "true"}), "--to-files /x --latest-per-key"),
         (
             Delivery("spark", Order.NONE, (), {"format": "jdbc", "url": "u", "where": "true"}),
             "--to-spark jdbc --order none --option url=u --where true",
@@ -289,16 +287,6 @@ def test_another_order_deals_the_chunks_anew() -> None:
     assert {number for task in made.tasks for number in task.chunks} == {
         chunk.number for chunk in found({}).plan.chunks
     }
-
-
-def test_the_newest_of_each_key_is_delivered_in_no_order_and_stays_so() -> None:
-    made = delivery_of(found({}), ReplayOptions(sink_options={LATEST: "true"}))
-
-    assert (made.order, made.options[LATEST]) == (Order.NONE, "true")
-    assert delivery_of(found({0: TOUCHED}, made), ReplayOptions()) == made
-    assert delivery_of(found({0: TOUCHED}, made), ReplayOptions(sink_options={LATEST: "true"})) == made
-    elsewhere = delivery_of(found({}, made), ReplayOptions("files", {"dir": "/x"}))
-    assert (elsewhere.sink, elsewhere.order, elsewhere.options[LATEST]) == ("files", Order.NONE, "true")
 
 
 def test_what_the_ledger_cannot_keep_is_refused_before_anything_moves() -> None:
