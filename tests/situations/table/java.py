@@ -219,7 +219,7 @@ ROWS = (
     Row(
         id="connect-failed-task",
         cause="a record that is no JSON fails the only task of a sink connector: the group has no members any more",
-        programs=(Program(client="connect", commit="timer:60", settings=JSON),),
+        programs=(Program(client="connect", commit="timer:60", bad="fail", settings=JSON),),
         begin=POISON,
         at=(AT_B, At("t:1")),
         right=Says(lag="no-reader", rules="no-reader", describe="Connect"),
