@@ -108,6 +108,9 @@ SLOWEST = (
 """Modules of minutes, about in their order; they begin first, so that no process waits for one of them at the end."""
 
 
+OF_THE_RUN = ("KGROUP_TEST_BOOTSTRAP", "KGROUP_CACHE_DIR", "KGROUP_SITUATIONS_PART")
+"""Variables that are for the tests, or would make each fetch Kafka again."""
+
 WITH_SPARK = tuple(
     f"tests/{begin}"
     for begin in ("catchup/service/", "catchup/spark/", "commands/test_catchup_", "contracts/", "docs/")
@@ -211,7 +214,7 @@ def quick_spark(request: pytest.FixtureRequest) -> Iterator[None]:
 def own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Configuration and state of each test are its own; nothing of the user's environment gets in."""
     for name in list(os.environ):
-        if name.startswith("KGROUP_") and name not in ("KGROUP_TEST_BOOTSTRAP", "KGROUP_CACHE_DIR"):
+        if name.startswith("KGROUP_") and name not in OF_THE_RUN:
             monkeypatch.delenv(name)
     for name in ("NO_COLOR", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)

@@ -63,7 +63,7 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
         for definitions in item._fixtureinfo.name2fixturedefs.values() if isinstance(item, pytest.Function) else ():
             if names := getattr(definitions[-1].func, "programs", ()):
                 item.add_marker(pytest.mark.programs(*names))
-        if not item.get_closest_marker("soak") and not item.get_closest_marker("programs"):
+        if not any(item.get_closest_marker(name) for name in ("soak", "situations", "programs")):
             item.add_marker("everyday")
             if is_quick(item):
                 item.add_marker("quick")

@@ -1,5 +1,6 @@
 """What was said of each row at each moment, stored in results.json; pages and bounds are made from it."""
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
@@ -7,7 +8,7 @@ from typing import Final
 import msgspec
 
 from tests.situations.conclude import BAD, Cell, Worth
-from tests.situations.row import Moment
+from tests.situations.row import Moment, Row
 
 RESULTS: Final = Path(__file__).with_name("results.json")
 
@@ -18,6 +19,7 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
     row: str
     moment: Moment
     cells: tuple[Cell, ...] = ()
+    digest: str = ""  # of the row as it was played
     void: str = ""  # why nothing was judged: late, or the situation was not as the row says
 
     @property
@@ -39,6 +41,11 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def _verbs(cells: Sequence[Cell]) -> str:
     return ", ".join(f"{cell.verb} ({cell.why})" if cell.why else cell.verb for cell in cells)
+
+
+def digest(row: Row) -> str:
+    """Changes with the row, so that results of what it was before are known as such."""
+    return hashlib.sha256(msgspec.json.encode(row, order="sorted")).hexdigest()[:8]
 
 
 def stored(path: Path = RESULTS) -> tuple[Result, ...]:

@@ -1,9 +1,10 @@
 """Rows side by side on one broker: start, begin, look, conclude."""
 
+import math
 import multiprocessing
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,22 +12,38 @@ from typing import Final
 
 from tests.helpers.kafka_world import KafkaWorld
 from tests.situations.clusters import one_broker
+from tests.situations.conclude import Cell
 from tests.situations.judge import Judged, judge
 from tests.situations.programs.feeder import Feeder
 from tests.situations.programs.nursery import Nursery
-from tests.situations.results import Result
+from tests.situations.results import Result, digest
 from tests.situations.row import Moment, Row
 from tests.situations.schedule import START_GAP_S, Look, Looks, is_late
 from tests.situations.stage import Stage
 
 JUDGES: Final = 2
 _TICK_S: Final = 0.1
+_LOOK_S: Final = 15.0
+"""Until a look has been taken, at the most."""
 
 Tell = Callable[[str], None]
 
 
-def run(rows: Sequence[Row], moments: Sequence[Moment], directory: Path, tell: Tell) -> list[Result]:
-    """What was said of each row at each moment, in the order of the looks."""
+def run(
+    rows: Sequence[Row],
+    moments: Sequence[Moment],
+    directory: Path,
+    tell: Tell,
+    *,
+    must_repeat: Callable[[Result], bool] = lambda _: False,
+    most_s: float = math.inf,
+) -> list[Result]:
+    """What was said of each row at each moment, in the order of the looks.
+
+    A row of which a result must be repeated is played a second time as soon as it is known, if there is time for that;
+    then the second results count. After ``most_s`` it ends, and what was not looked at by then has no result.
+    """
+    until_s = time.time() + most_s
     with (
         one_broker(directory / "broker") as bootstrap,
         KafkaWorld(bootstrap) as world,
@@ -34,13 +51,18 @@ def run(rows: Sequence[Row], moments: Sequence[Moment], directory: Path, tell: T
         Feeder(bootstrap) as feeder,
         _judges(bootstrap, directory) as judges,
     ):
-        stages = {row.id: Stage(row, row.id, world, nursery, feeder, directory / row.id) for row in rows}
-        for stage in stages.values():
-            for name, partitions in stage.row.topics.items():
-                world.topic(stage.topics[name], partitions, stage.row.topic_settings)
+
+        def staged(row: Row, name: str) -> Stage:
+            stage = Stage(row, name, world, nursery, feeder, directory / name)
+            for topic, partitions in row.topics.items():
+                world.topic(stage.topics[topic], partitions, row.topic_settings)
+            return stage
+
+        stages = {row.id: staged(row, row.id) for row in rows}
         tell(f"{len(rows)} rows on {bootstrap}, logs in {directory}")
+        running = _Run(stages, staged, moments, nursery, judges, tell, must_repeat, until_s)
         try:
-            return _Run(stages, moments, nursery, judges, tell).to_the_end()
+            return running.to_the_end()
         finally:
             for stage in stages.values():
                 stage.stop()
@@ -50,9 +72,12 @@ def run(rows: Sequence[Row], moments: Sequence[Moment], directory: Path, tell: T
 def _judges(bootstrap: str, directory: Path) -> Iterator[ProcessPoolExecutor]:
     """Processes that run kgroup: the command line redirects stdout, so two looks at once need two processes."""
     context = multiprocessing.get_context("spawn")
+    others = multiprocessing.active_children()
     with ProcessPoolExecutor(JUDGES, context, _own_places, (bootstrap, str(directory))) as judges:
         yield judges
         judges.shutdown(wait=False, cancel_futures=True)
+        for judge_ in set(multiprocessing.active_children()) - set(others):  # what it says now is asked for no more
+            judge_.kill()
 
 
 def _own_places(bootstrap: str, directory: str) -> None:
@@ -74,43 +99,63 @@ class _Run:
 
     def __init__(
         self,
-        stages: Mapping[str, Stage],
+        stages: dict[str, Stage],
+        staged: Callable[[Row, str], Stage],
         moments: Sequence[Moment],
         nursery: Nursery,
         judges: ProcessPoolExecutor,
         tell: Tell,
+        must_repeat: Callable[[Result], bool],
+        until_s: float,
     ) -> None:
-        self._stages, self._moments, self._nursery, self._judges, self._tell = stages, moments, nursery, judges, tell
+        self._stages, self._staged, self._moments, self._nursery = stages, staged, moments, nursery
+        self._judges, self._tell, self._must_repeat, self._until_s = judges, tell, must_repeat, until_s
         self._looks = Looks()
         self._asked: dict[Future[Judged], Look] = {}
-        self._results: list[Result] = []
+        self._results: dict[str, list[Result]] = {name: [] for name in stages}  # by stage
 
     def to_the_end(self) -> list[Result]:
         """Start a row each START_GAP_S, begin each after its healthy life, look when looks are due."""
         first = time.time()
-        starts = {row_id: first + n * START_GAP_S for n, row_id in enumerate(self._stages)}
+        starts = {name: first + n * START_GAP_S for n, name in enumerate(self._stages)}
         started: set[str] = set()
-        while len(self._results) < len(self._stages) * len(self._moments):
-            now, ended = time.time(), self._nursery.ended()
-            for row_id, stage in self._stages.items():
-                if row_id not in started and starts[row_id] <= now:
-                    started.add(row_id)
+        while (now := time.time()) < self._until_s and not self._is_over():
+            ended = self._nursery.ended()
+            for name, stage in self._stages.items():
+                if name not in starts:
+                    starts[name] = now
+                if name not in started and starts[name] <= now:
+                    started.add(name)
                     stage.start()
-                if row_id in started:
+                if name in started:
                     stage.tick(now, ended)
-                if stage.begun_s is None and starts[row_id] + stage.row.warm_s <= now:
+                if stage.begun_s is None and starts[name] + stage.row.warm_s <= now:
                     stage.begin(now)
-                    self._looks.add(row_id, now, self._moments)
+                    self._looks.add(name, now, self._moments)
             while look := self._looks.next_due(now):
                 self._ask(look)
             self._collect()
             time.sleep(_TICK_S)
-        return self._results
+        return self._that_count()
+
+    def _is_over(self) -> bool:
+        return all(len(results) == len(self._moments) for results in self._results.values())
+
+    def _that_count(self) -> list[Result]:
+        """Of a row that was played twice, to its end, the second results."""
+        ended = {name for name, results in self._results.items() if len(results) == len(self._moments)}
+        seconds = {_again(name) for name in self._results}
+        return [
+            result
+            for name, results in self._results.items()
+            if _again(name) not in ended and (name not in seconds or name in ended)
+            for result in results
+        ]
 
     def _ask(self, look: Look) -> None:
-        stage = self._stages[look.row]
+        stage = self._stages[look.stage]
         if why := stage.holds():
-            self._keep(Result(look.row, look.moment, void=why))
+            self._keep(look, void=why)
         else:
             asked = self._judges.submit(judge, stage.row, stage.groups, stage.topics, stage.symbols())
             self._asked[asked] = look
@@ -118,15 +163,32 @@ class _Run:
     def _collect(self) -> None:
         for future in [future for future in self._asked if future.done()]:
             look = self._asked.pop(future)
+            stage = self._stages[look.stage]
             if error := future.exception():
-                self._keep(Result(look.row, look.moment, void=repr(error)))
+                self._keep(look, void=repr(error))
                 continue
             judged = future.result()
             for verb, page in judged.pages.items():
-                (self._stages[look.row].directory / f"{look.moment}-{verb}.json").write_text(page)
+                (stage.directory / f"{look.moment}-{verb}.json").write_text(page)
             late = is_late(look, judged.at_s)
-            self._keep(Result(look.row, look.moment, void="late" if late else "", cells=judged.cells))
+            self._keep(look, judged.cells, void="late" if late else "")
 
-    def _keep(self, result: Result) -> None:
-        self._results.append(result)
-        self._tell(result.line())
+    def _keep(self, look: Look, cells: tuple[Cell, ...] = (), void: str = "") -> None:
+        row = self._stages[look.stage].row
+        result = Result(row.id, look.moment, cells, digest(row), void)
+        self._results[look.stage].append(result)
+        second = _again(result.row)
+        self._tell(result.line() + (" (second try)" if look.stage == second else ""))
+        if look.stage == second or second in self._stages or not self._must_repeat(result):
+            return
+        if time.time() + row.warm_s + self._moments[-1].seconds + _LOOK_S < self._until_s:
+            self._tell(f"     {row.id}: is played a second time")
+            self._stages[second] = self._staged(row, second)
+            self._results[second] = []
+        else:
+            self._tell(f"     {row.id}: no time is left to play it a second time")
+
+
+def _again(name: str) -> str:
+    """The stage of a row that is played a second time."""
+    return f"{name}-again"

@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 
 from tests.situations.row import Moment, Row
 
-START_GAP_S: Final = 1.0
-"""Between two starts: members of many groups that join at once make each other late."""
+START_GAP_S: Final = 2.5
+"""Between two starts, so that two judges come along with the looks: one takes 1 to 2 s of a core."""
 
 TOLERANCE_S: Final[Mapping[Moment, float]] = {
     Moment.HALF_A_MINUTE: 15,
@@ -17,12 +17,15 @@ TOLERANCE_S: Final[Mapping[Moment, float]] = {
 }
 """A look that begins later is not judged: it would see another moment."""
 
+PARTS: Final = 4
+"""Each run of .ci/run plays one."""
+
 
 class Look(NamedTuple):
-    """One row at one moment."""
+    """One stage at one moment."""
 
     at_s: float
-    row: str
+    stage: str
     moment: Moment
 
 
@@ -32,10 +35,10 @@ class Looks:
     def __init__(self) -> None:
         self._due: list[Look] = []
 
-    def add(self, row: str, begun_s: float, moments: Iterable[Moment]) -> None:
-        """All looks at a row that began at ``begun_s``."""
+    def add(self, stage: str, begun_s: float, moments: Iterable[Moment]) -> None:
+        """All looks at a stage that began at ``begun_s``."""
         for moment in moments:
-            heapq.heappush(self._due, Look(begun_s + moment.seconds, row, moment))
+            heapq.heappush(self._due, Look(begun_s + moment.seconds, stage, moment))
 
     def next_due(self, now_s: float) -> Look | None:
         """The look that waited longest; None if none is due."""
@@ -52,5 +55,16 @@ def is_late(look: Look, now_s: float) -> bool:
 
 def chosen(rows: Sequence[Row], pattern: str) -> list[Row]:
     """The rows whose id has a match, those with the longest healthy life first: all begin as near as they can."""
-    found = [row for row in rows if re.search(pattern, row.id)]
-    return sorted(found, key=lambda row: -row.warm_s)
+    return _in_order([row for row in rows if re.search(pattern, row.id)])
+
+
+def part(rows: Sequence[Row], number: int) -> list[Row]:
+    """The rows of a part, from 1 to PARTS: each part has as many of the healthy and of the sick as the others."""
+    well, sick = (
+        sorted((row for row in rows if row.healthy is kind), key=lambda row: row.id) for kind in (True, False)
+    )
+    return _in_order([*well[number - 1 :: PARTS], *sick[number - 1 :: PARTS]])
+
+
+def _in_order(rows: Iterable[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: -row.warm_s)
