@@ -122,8 +122,7 @@ class _Run:
         while (now := time.time()) < self._until_s and not self._is_over():
             ended = self._nursery.ended()
             for name, stage in self._stages.items():
-                if name not in starts:
-                    starts[name] = now
+                starts.setdefault(name, now)
                 if name not in started and starts[name] <= now:
                     started.add(name)
                     stage.start()
@@ -154,7 +153,7 @@ class _Run:
 
     def _ask(self, look: Look) -> None:
         stage = self._stages[look.stage]
-        if why := stage.holds():
+        if why := stage.holds(time.time()):
             self._keep(look, void=why)
         else:
             asked = self._judges.submit(judge, stage.row, stage.groups, stage.topics, stage.symbols())

@@ -1,12 +1,13 @@
 """A row that runs: its names, its members and who starts them again, its actions, and what is true of it."""
 
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
 from tests.helpers.kafka_world import KafkaWorld
+from tests.situations.holds import Body, Seen, why_not
 from tests.situations.programs.logs import Truth, fold, read_logs
 from tests.situations.row import CLIENT_SETTINGS, Action, Feed, Program, Row, Spec
 
@@ -23,6 +24,7 @@ CLASSIC: Final = frozenset({"session.timeout.ms", "heartbeat.interval.ms"})
 """What a client of the consumer protocol refuses."""
 
 _AT_PLACES: Final = frozenset({"reset", "delete-records"})
+_ENDS: Final = frozenset({"kill", "term", "end"})
 _FAILED: Final = 1
 """Python's exit code after an exception: a member's own ways to end have others."""
 
@@ -44,6 +46,8 @@ class Feeder(Protocol):
     def quiet(self, topic: str) -> None: ...
     def poison(self, topic: str, partition: int) -> None: ...
     def poisoned(self, topic: str, partition: int) -> tuple[int, ...]: ...
+    def feeds(self, topic: str, partition: int) -> bool: ...
+    def end(self, topic: str, partition: int) -> int: ...
 
 
 @dataclass(slots=True)
@@ -55,6 +59,8 @@ class Member:
     pid: int | None = None
     again_at_s: float | None = None
     wanted: bool = True
+    started: bool = False
+    ended_s: float | None = None  # when an action ended it for good
 
     @property
     def name(self) -> str:
@@ -77,6 +83,8 @@ class Stage:
         self._open: list[Action] = sorted(row.begin, key=lambda action: action.after_s)
         self._at_begin: dict[str, int] = {}
         self._broken = ""
+        self._looked_s = 0.0
+        self._unread: dict[tuple[str, str], int] = {}  # at that time, by group and place
 
     def start(self) -> None:
         """Records flow and members live, as before anything went wrong."""
@@ -92,7 +100,8 @@ class Stage:
 
     def begin(self, now_s: float) -> None:
         """From now on it goes wrong."""
-        self.begun_s = now_s
+        self.begun_s = self._looked_s = now_s
+        self._unread = self._unread_now(self._truths())
         if where := self._first_place():
             committed = self._committed(where)
             self._at_begin = {"E": self._world.end(*self._place(where))}
@@ -113,7 +122,7 @@ class Stage:
         while self.begun_s is not None and self._open and self.begun_s + self._open[0].after_s <= now_s:
             action = self._open.pop(0)
             try:
-                self._do(action)
+                self._do(action, now_s)
             except Exception as error:  # one row that is written wrongly must not end the run of all
                 self._broken = f"{action.do} {action.what}: {error!r}"
 
@@ -153,10 +162,11 @@ class Stage:
             subscribe=program.subscribe,
             client=program.client,
         )
-        member.again_at_s = None
+        member.again_at_s = member.ended_s = None
+        member.started = True
         member.pid = self._nursery.start(spec)
 
-    def _do(self, action: Action) -> None:
+    def _do(self, action: Action, now_s: float) -> None:
         """Carry out one action."""
         match action.do:
             case "poison":
@@ -171,14 +181,23 @@ class Stage:
                 place, _, offset = action.what.partition("=")
                 self._admin(action.do, place, self.offset(offset))
             case "start":
-                for member in self._named(action.what):
-                    member.wanted = True
-                    if member.pid is None:
-                        self._start(member)
+                self._start_all(self._named(action.what))
             case _:
                 for member in self._named(action.what):
-                    member.wanted &= action.do != "end"
-                    self._signal(member, SIGNALS[action.do])
+                    self._tell(member, action.do, now_s)
+
+    def _start_all(self, members: Iterable[Member]) -> None:
+        for member in members:
+            member.wanted = True
+            if member.pid is None:
+                self._start(member)
+
+    def _tell(self, member: Member, do: str, now_s: float) -> None:
+        """A signal, which ends it for good where it is not started again."""
+        self._signal(member, SIGNALS[do])
+        member.wanted &= do != "end"
+        if not member.wanted or (do in _ENDS and member.program.restart_s is None):
+            member.ended_s = now_s
 
     def _admin(self, do: str, place: str, offset: int) -> None:
         topic, partition = self._place(place)
@@ -204,8 +223,11 @@ class Stage:
         name, sign, number = symbol[:1], symbol[1:2], symbol[2:]
         return int(symbol) if symbol.isdigit() else self.symbols()[name] + (int(sign + number) if number else 0)
 
-    def holds(self) -> str:
-        """Whether the situation is as the row says: "", or why not. A look at another situation says nothing."""
+    def holds(self, now_s: float) -> str:
+        """Whether the situation is as the row says: "", or why not. A look at another situation says nothing.
+
+        What members do is judged since the last call: only looks call it.
+        """
         if self._broken:
             return self._broken
         for at in self.row.at:
@@ -215,7 +237,52 @@ class Stage:
                 wanted = [self.offset(symbol) for symbol in at.committed.split() if symbol[:1] in known]
                 if found not in wanted:
                     return f"{at.place} is committed at {found}, not at {at.committed} {wanted}"
-        return ""
+        return why_not(self.row, self._seen(now_s))
+
+    def _seen(self, now_s: float) -> Seen:
+        assert self.begun_s is not None
+        truths = self._truths()
+        unread = {place: count for place, count in self._unread.items() if self._feeder.feeds(*self._place(place[1]))}
+        poisoned = {action.what for action in self.row.begin if action.do == "poison"} - {
+            action.what for action in self._open
+        }
+        seen = Seen(
+            bodies=[
+                Body(
+                    member.name,
+                    member.program,
+                    lives=member.pid is not None,
+                    started=member.started,
+                    ended_s=None if member.ended_s is None else now_s - member.ended_s,
+                )
+                for member in self._members
+            ],
+            truths=truths,
+            poison={place: self._feeder.poisoned(*self._place(place)) for place in poisoned},
+            unread=unread,
+            places={place: self._place(place) for place in {place for _, place in unread} | poisoned},
+            begun_ms=int(1000 * self.begun_s),
+            since_ms=int(1000 * self._looked_s),
+        )
+        self._looked_s, self._unread = now_s, self._unread_now(truths)
+        return seen
+
+    def _truths(self) -> dict[str, Truth]:
+        return {group: self.truth(group) for group in self.groups}
+
+    def _unread_now(self, truths: Mapping[str, Truth]) -> dict[tuple[str, str], int]:
+        """By group and place, of what is fed: the records after the last one that was processed."""
+        found = {}
+        for program in self.row.programs:
+            for topic in program.topics if program.client != "connect" else ():  # a connector writes no log
+                for partition in range(self.row.topics[topic]):
+                    place = self.topics[topic], partition
+                    if self._feeder.feeds(*place):
+                        done = truths[program.group].processed.get(place, {})
+                        found[program.group, f"{topic}:{partition}"] = (
+                            self._feeder.end(*place) - max(done, default=-1) - 1
+                        )
+        return found
 
     def _first_place(self) -> str:
         """Whose offsets C and E are."""

@@ -116,7 +116,7 @@ def test_poison_that_no_row_means_is_no_situation(
         feeder.poison(world.topic(stage.topics["t"]), 0)
         stage.start()
         stage.tick(0.0, wait_for(nursery.ended, "its end"))
-        assert stage.holds() == "app-0 failed, see stderr"
+        assert stage.holds(0.0) == "app-0 failed, see stderr"
 
 
 def test_a_member_that_cannot_run_is_no_situation(
@@ -128,6 +128,6 @@ def test_a_member_that_cannot_run_is_no_situation(
         stage = Stage(row, name("situation"), world, nursery, feeder, tmp_path)
         world.topic(stage.topics["t"])
         stage.start()
-        assert stage.holds() == ""
+        assert stage.holds(0.0) == ""
         stage.tick(0.0, wait_for(nursery.ended, "its end"))
-        assert stage.holds() == "app-0 failed, see stderr"
+        assert stage.holds(0.0) == "app-0 failed, see stderr"

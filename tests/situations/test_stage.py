@@ -52,6 +52,12 @@ class Started:
     def poisoned(self, topic: str, partition: int) -> tuple[int, ...]:
         return (95,)
 
+    def feeds(self, topic: str, partition: int) -> bool:
+        return True
+
+    def end(self, topic: str, partition: int) -> int:
+        return 100
+
 
 def staged(row: Row, directory: Path) -> tuple[Stage, World, Started]:
     world, started = World(), Started()
@@ -59,19 +65,25 @@ def staged(row: Row, directory: Path) -> tuple[Stage, World, Started]:
 
 
 def test_symbols_are_offsets_of_the_place_of_the_cause(tmp_path: Path) -> None:
-    row = Row(id="x", cause="", programs=(Program(commit="each"),), at=(At("t:0", offset="P", committed="P P+1 C"),))
+    row = Row(
+        id="x",
+        cause="",
+        programs=(Program(commit="each"),),
+        at=(At("t:0", offset="P", committed="P P+1 C"),),
+        begin=(Action(99, "quiet"),),
+    )
     stage, *_ = staged(row, tmp_path)
     stage.begin(0)
     assert stage.symbols() == {"C": 90, "E": 100, "P": 95}
     assert [stage.offset(symbol) for symbol in ("P+1", "C-2", "E", "7")] == [96, 88, 100, 7]
-    assert stage.holds() == ""
+    assert stage.holds(30) == ""
 
 
 def test_what_does_not_hold_is_said(tmp_path: Path) -> None:
     row = Row(id="x", cause="", programs=(Program(commit="each"),), at=(At("t:0", offset="P", committed="P"),))
     stage, *_ = staged(row, tmp_path)
     stage.begin(0)
-    assert stage.holds() == "t:0 is committed at 90, not at P [95]"
+    assert stage.holds(30) == "t:0 is committed at 90, not at P [95]"
 
 
 def test_a_reset_is_due_in_time_and_at_its_symbol(tmp_path: Path) -> None:
@@ -89,7 +101,7 @@ def test_an_action_that_fails_is_said_and_ends_no_run(tmp_path: Path) -> None:
     stage, *_ = staged(row, tmp_path)
     stage.begin(0)
     stage.tick(0, {})
-    assert stage.holds() == "reset t:0=P: KeyError('P')"
+    assert stage.holds(30) == "reset t:0=P: KeyError('P')"
 
 
 def test_the_dead_live_again_unless_they_were_ended(tmp_path: Path) -> None:
@@ -107,3 +119,18 @@ def test_the_dead_live_again_unless_they_were_ended(tmp_path: Path) -> None:
     assert started.ids == ["x.app-0", "x.app-1"]
     stage.tick(3, {})
     assert started.ids == ["x.app-0", "x.app-1", "x.app-0"]
+
+
+def test_what_members_did_is_judged_since_the_last_look(tmp_path: Path) -> None:
+    """A healthy group that reads no more is none; what it was ended by is no matter then."""
+    row = Row(id="x", cause="", healthy=True, programs=(Program(commit="each"),), topics={"t": 1})
+    stage, *_ = staged(row, tmp_path)
+    log = tmp_path / "app-0.log"
+    stage.start()
+    log.write_text("90000 P x.t:0 50\n")
+    stage.begin(100)
+    log.write_text("90000 P x.t:0 50\n110000 P x.t:0 60\n")
+    assert stage.holds(130) == ""
+    assert stage.holds(220) == "g read nothing of t:0 since the last look, when 39 records were unread"
+    stage.tick(221, {"x.app-0": 0})
+    assert stage.holds(230) == "app-0 ended, and the row does not say so"

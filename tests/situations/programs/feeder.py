@@ -45,6 +45,7 @@ class Feeder:
         )
         self._fed: dict[Place, Fed] = {}
         self._poisoned: dict[Place, list[int]] = {}
+        self._ends: dict[Place, int] = {}
         self._failed: list[KafkaError] = []
         self._lock = threading.Lock()
         self._over = threading.Event()
@@ -76,9 +77,7 @@ class Feeder:
         def written(error: KafkaError | None, message: Message) -> None:
             self._written(error, message)
             if error is None:
-                offset = message.offset()
-                assert offset is not None
-                self._poisoned.setdefault((topic, partition), []).append(offset)
+                self._poisoned.setdefault((topic, partition), []).append(self._ends[topic, partition] - 1)
 
         with self._lock:
             self._some(topic, partition, _IN_A_BURST)
@@ -88,6 +87,15 @@ class Feeder:
     def poisoned(self, topic: str, partition: int) -> tuple[int, ...]:
         """The offsets of its poison, as far as the broker has acknowledged it."""
         return tuple(self._poisoned.get((topic, partition), ()))
+
+    def feeds(self, topic: str, partition: int) -> bool:
+        """Whether more records come."""
+        with self._lock:
+            return (topic, partition) in self._fed
+
+    def end(self, topic: str, partition: int) -> int:
+        """The offset after the last record that the broker has acknowledged."""
+        return self._ends.get((topic, partition), 0)
 
     def _write(self) -> None:
         while not self._over.is_set():
@@ -102,6 +110,12 @@ class Feeder:
         for _ in range(count):
             self._producer.produce(topic, HEALTHY, partition=partition, on_delivery=self._written)
 
-    def _written(self, error: KafkaError | None, _: Message) -> None:
+    def _written(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self._failed.append(error)
+            return
+        topic, partition, offset = message.topic(), message.partition(), message.offset()
+        assert topic is not None
+        assert partition is not None
+        assert offset is not None
+        self._ends[topic, partition] = offset + 1

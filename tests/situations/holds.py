@@ -1,0 +1,94 @@
+"""Whether what a row tells was true when it was looked at: by what its members did, whatever kgroup says of it."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tests.situations.programs.logs import Place, Truth
+from tests.situations.row import Program, Row
+
+TRIES_AGAIN: Final = frozenset({"seek", "seek+commit"})
+ENDS: Final = frozenset({"kill9", "close-exit", "throw"})
+PUTS_ASIDE: Final = ("none", "dlq", "retry")
+ENDING_S: Final = 15.0
+"""How long a member may take to end: it closes, and its last records are processed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A member's process at a look."""
+
+    name: str
+    program: Program
+    lives: bool
+    started: bool  # with the row, or by an action
+    ended_s: float | None  # how long ago an action ended it for good; None: no action did
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a stage knows at a look, and since when it is judged: the last look, or the beginning."""
+
+    bodies: Sequence[Body]
+    truths: Mapping[str, Truth]  # by the row's name of the group
+    poison: Mapping[str, tuple[int, ...]]  # offsets by place, of places that were poisoned by now
+    unread: Mapping[tuple[str, str], int]  # by group and place: at the last look, and still fed now
+    places: Mapping[str, Place]  # as the broker knows them
+    begun_ms: int
+    since_ms: int
+
+
+def why_not(row: Row, seen: Seen) -> str:
+    """What is not as the row says; "" if all is."""
+    checks = (_as_alive_as_it_should(seen), _tried(row, seen), _goes_on(row, seen), _works(row, seen))
+    return next((why for check in checks for why in check), "")
+
+
+def _as_alive_as_it_should(seen: Seen) -> Iterator[str]:
+    for body in seen.bodies:
+        program = body.program
+        if body.lives and body.ended_s is not None and body.ended_s > ENDING_S:
+            yield f"{body.name} was ended, and lives"
+        by_itself = program.life or program.bad.partition(":")[0] in ENDS or program.restart_s is not None
+        if body.started and not body.lives and body.ended_s is None and not by_itself:
+            yield f"{body.name} ended, and the row does not say so"
+
+
+def _tried(row: Row, seen: Seen) -> Iterator[str]:
+    """Each application that reads a poison failed at it; and again since the last look, if it tries again."""
+    for place, offsets in seen.poison.items():
+        if not offsets:
+            yield f"no poison was written to {place}"
+            continue
+        for program in _readers(row, place):
+            way = program.bad.partition(":")[0]
+            if way in PUTS_ASIDE or program.waits or program.client == "connect":  # a connector writes no log
+                continue
+            again = way in TRIES_AGAIN or (way in ENDS and program.restart_s is not None)
+            since, since_ms = ("last look", seen.since_ms) if again else ("beginning", seen.begun_ms)
+            if not seen.truths[program.group].was_tried(seen.places[place], offsets[0], since_ms):
+                yield f"{place} {offsets[0]} was not tried by {program.name} since the {since}"
+
+
+def _goes_on(row: Row, seen: Seen) -> Iterator[str]:
+    """A healthy group that lives has read something of each place that had unread records at the last look."""
+    if not row.healthy:
+        return
+    read = {group: truth.processed_since(seen.since_ms) for group, truth in seen.truths.items()}
+    for (group, place), unread in seen.unread.items():
+        lives = any(body.lives and body.program.group == group for body in seen.bodies)
+        if lives and unread > 0 and not read[group].get(seen.places[place]):
+            yield f"{group} read nothing of {place} since the last look, when {unread} records were unread"
+
+
+def _works(row: Row, seen: Seen) -> Iterator[str]:
+    """Where nothing happens to members they process records, rightly or wrongly."""
+    if row.begin or any(program.life for program in row.programs):
+        return
+    for group, truth in seen.truths.items():
+        if not truth.processed_since(seen.since_ms) and any(of == group for of, _ in seen.unread):
+            yield f"{group} processed nothing since the last look"
+
+
+def _readers(row: Row, place: str) -> Iterable[Program]:
+    return (program for program in row.programs if place.rpartition(":")[0] in program.topics)
