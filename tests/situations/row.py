@@ -34,7 +34,7 @@ class Program:
     # At a poison record: seek back | seek+commit that offset | pause the partition | block | close-exit | kill9
     # | dlq: put it aside | retry:N works at the Nth try | none: it fails as no row means it, and the look is void.
     # With a batch, back is where the batch began.
-    # Of Java: seek | seek:S tries again after S seconds | pause | throw, and its members end; back is to that record.
+    # Of Java: seek | seek:S tries again after S seconds | pause | throw, and its member ends; back is to that record.
     # Of Streams: throw:REPLACE_THREAD | throw:SHUTDOWN_CLIENT. Of Connect: fail, its task does.
     bad: str = "none"
     members: int = 1

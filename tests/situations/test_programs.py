@@ -131,3 +131,55 @@ def test_a_member_that_cannot_run_is_no_situation(
         assert stage.holds(0.0) == ""
         stage.tick(0.0, wait_for(nursery.ended, "its end"))
         assert stage.holds(0.0) == "app-0 failed, see stderr"
+
+
+def test_a_streams_application_copies_until_poison_ends_it(
+    world: KafkaWorld, name: Callable[[str], str], tmp_path: Path
+) -> None:
+    program = Program(commit="auto", bad="throw:SHUTDOWN_CLIENT", client="streams", topics=("t", "out"))
+    row = Row(
+        id="row",
+        cause="",
+        programs=(program,),
+        topics={"t": 1, "out": 1},
+        feed=Feed(per_s=20, only=("t:0",)),
+        begin=(Action(0, "poison", "t:0"),),
+    )
+    with Nursery() as nursery, Feeder(world.bootstrap) as feeder:
+        stage = Stage(row, name("situation"), world, nursery, feeder, tmp_path)
+        topic, out = (world.topic(stage.topics[each]) for each in row.topics)
+        stage.start()
+        wait_for(lambda: world.end(out, 0) > 0, "a copied record", 60)
+        stage.begin(0.0)
+        stage.tick(0.0, {})
+        poison = wait_for(lambda: feeder.poisoned(topic, 0), "the poison written")[0]
+        ended = wait_for(nursery.ended, "its end", 60)
+        assert list(ended.values()) == [3]
+        assert stage.truth("g").was_tried((topic, 0), poison)
+        assert stage.truth("g").unprocessed((topic, 0), range(poison)) == []
+
+
+@pytest.mark.soak
+def test_the_task_of_a_connector_fails_at_poison(world: KafkaWorld, name: Callable[[str], str], tmp_path: Path) -> None:
+    """Its group has no members then, and stands at the poison or before."""
+    json = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "false"}
+    row = Row(
+        id="row",
+        cause="",
+        programs=(Program(commit="timer:60", bad="fail", client="connect", settings=json),),
+        topics={"t": 1},
+        feed=Feed(per_s=20),
+        begin=(Action(0, "poison", "t:0"),),
+    )
+    with Nursery() as nursery, Feeder(world.bootstrap) as feeder:
+        stage = Stage(row, name("situation"), world, nursery, feeder, tmp_path)
+        topic, group = world.topic(stage.topics["t"]), stage.groups["g"]
+        stage.start()
+        copied = tmp_path / "app-0.txt"
+        wait_for(lambda: copied.exists() and copied.read_text(), "a record in its file", 90)
+        stage.begin(0.0)
+        stage.tick(0.0, {})
+        poison = wait_for(lambda: feeder.poisoned(topic, 0), "the poison written")[0]
+        wait_for(lambda: world.groups().get(group) == ("classic", "empty"), "a group without members", 60)
+        assert nursery.ended() == {}
+        assert 0 < world.committed(group)[topic, 0][0] <= poison

@@ -1,5 +1,6 @@
 import java.io.FileWriter;
 import java.io.IOException;
+import java.io.PrintStream;
 import java.io.PrintWriter;
 import java.io.UncheckedIOException;
 import java.time.Duration;
@@ -38,8 +39,15 @@ import org.apache.kafka.streams.processor.api.FixedKeyRecord;
 public class SituationClients {
     private static final Map<String, Client> LIVING = new ConcurrentHashMap<>();
     private static final Duration POLL = Duration.ofMillis(500);
+    private static final PrintStream ANSWERS = System.out;
 
     public static void main(String[] none) {
+        System.setOut(System.err); // what libraries print is no answer
+        Thread.setDefaultUncaughtExceptionHandler((thread, error) -> {
+            if (!isPoison(error)) {
+                error.printStackTrace();
+            }
+        });
         try (var lines = new Scanner(System.in)) {
             while (lines.hasNextLine()) {
                 String[] line = lines.nextLine().split("\t");
@@ -77,8 +85,8 @@ public class SituationClients {
 
     private static synchronized void ended(String id, int code) {
         LIVING.remove(id);
-        System.out.println(id + " " + code);
-        System.out.flush();
+        ANSWERS.println(id + " " + code);
+        ANSWERS.flush();
     }
 
     private interface Client {
@@ -90,6 +98,10 @@ public class SituationClients {
 
     /** A record that cannot be processed. */
     private static class Poison extends RuntimeException {}
+
+    private static boolean isPoison(Throwable error) {
+        return error instanceof Poison || error != null && isPoison(error.getCause());
+    }
 
     /** What a member did, by lines (Spec). */
     private static class Log {
@@ -240,8 +252,10 @@ public class SituationClients {
         /** What it does about a record that it cannot process; what it has polled after that is read again. */
         private void meet(
             TopicPartition place, ConsumerRecord<byte[], byte[]> record, Map<TopicPartition, Long> open, Poison error) {
-            if (bad.equals("throw")) {
-                throw error;
+            switch (bad) {
+                case "throw" -> throw error;
+                case "none" -> throw new IllegalStateException("poison that no row means", error);
+                default -> { }
             }
             open.forEach(consumer::seek);
             if (bad.equals("pause")) {
@@ -311,10 +325,8 @@ public class SituationClients {
             streams = new KafkaStreams(builder.build(), settings);
             var answer = way.length > 1 ? StreamThreadExceptionResponse.valueOf(way[1]) : null;
             streams.setUncaughtExceptionHandler(error -> {
-                for (Throwable cause = error; cause != null; cause = cause.getCause()) {
-                    if (cause instanceof Poison) {
-                        return answer;
-                    }
+                if (isPoison(error) && answer != null) {
+                    return answer;
                 }
                 error.printStackTrace();
                 return StreamThreadExceptionResponse.SHUTDOWN_CLIENT;

@@ -19,6 +19,9 @@ _NOT_OF_CONNECTORS: Final = ("bootstrap.servers", "group.id", "client.id", _OF_L
 _FLUSH_MS: Final = 60_000
 """How often a worker commits; Kafka's default."""
 
+_NO_LOG: Final = "-Dorg.apache.logging.log4j.level=OFF"
+"""A Streams application that meets poison logs pages of it; what fails otherwise is on stderr."""
+
 _MEMORY: Final = "512m"
 
 
@@ -61,9 +64,8 @@ class JavaProcess:
             self._process.communicate()
 
     def _started(self) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            java_command(str(_CLIENTS), memory=_MEMORY), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+        words = java_command(_NO_LOG, str(_CLIENTS), memory=_MEMORY)
+        process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         threading.Thread(target=self._listen, args=(process,), daemon=True).start()
         return process
 

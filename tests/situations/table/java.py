@@ -30,7 +30,13 @@ SESSION = "session 10 s"
 
 
 def poison(
-    id_: str, cause: str, lag: str, bad: str, commit: str = "auto", settings: Mapping[str, str] | None = None
+    id_: str,
+    cause: str,
+    lag: str,
+    bad: str,
+    commit: str = "auto",
+    settings: Mapping[str, str] | None = None,
+    harms: tuple[str, ...] = SKIPS_A_HEALTHY_ONE,
 ) -> Row:
     """Record P is never processed, and P stays committed."""
     return Row(
@@ -40,7 +46,7 @@ def poison(
         begin=POISON,
         at=(AT_P,),
         right=Says(lag=lag, rules="stalled-commits", describe="<P>"),
-        harms=SKIPS_A_HEALTHY_ONE,
+        harms=harms,
         helps=SKIP,
     )
 
@@ -139,10 +145,11 @@ ROWS = (
     ),
     poison(
         "poison-java-848",
-        "as poison-java-auto, with the consumer protocol",
+        "as poison-java-auto, with the consumer protocol, whose client may commit past P before it seeks back",
         lag="stall stop",
         bad="seek",
         settings=CONSUMER,
+        harms=(*SKIPS_A_HEALTHY_ONE, "undo"),
     ),
     poison(
         "poison-java-pause",
@@ -195,8 +202,9 @@ ROWS = (
         feed=FED,
         begin=POISON,
         at=(AT_B,),
-        right=Says(rules="rebalance-storm", describe="crash loop|or a later one", history="crash-loop"),
+        right=Says(rules="rebalance-storm", describe="crash loop.*t:0.*<B>", history="crash-loop"),
         allowed=Says(lag="no-reader stop stall", rules="no-reader stalled-commits idle-commits"),
+        wrong=Says(describe="crash loop at [^ ]*repartition"),
         harms=FIRST_OF_BATCH,
         helps=SKIP,
         timeouts=SESSION,
