@@ -262,31 +262,39 @@ class _Watch:
 
     def _watch(self) -> None:
         begun_s = read_s = time.monotonic()
+        at_first = self._board.totals(begun_s).offsets
         told = False
         while not self._ended.wait(1.0):
             now_s = time.monotonic()
             if self._board.silent_s(now_s) < _SILENT_S:
                 continue
-            if not told and self._board.totals(now_s).heard_s is None and now_s - begun_s > _NO_ROOM_AFTER_S:
-                told = True
-                self._note_no_task()
             if self._watching.ledger and now_s - read_s > _LEDGER_EVERY_S:
                 with suppress(KgroupError):
                     self._board.ledger(self._watching.ledger())
                 read_s = time.monotonic()
+            totals = self._board.totals(now_s)
+            if not told and totals.heard_s is None and now_s - begun_s > _NO_ROOM_AFTER_S:
+                told = self._note_silence(delivers=totals.offsets > at_first)
 
-    def _note_no_task(self) -> None:
-        running = 0
-        with suppress(Exception):
-            tracker = self._context.statusTracker()
-            for stage in tracker.getActiveStageIds():
-                info = tracker.getStageInfo(stage)
-                running += info.numActiveTasks if info else 0
-        if running:
+    def _note_silence(self, *, delivers: bool) -> bool:
+        """Say why no task is heard, if that is certain. A task that has begun may still be starting its Python."""
+        if delivers:
             text = "Spark's workers cannot reach this machine: progress is read from the ledger, some seconds late"
+        elif self._running():
+            return False
         else:
             text = (
                 f"no Spark worker has started a task for {_NO_ROOM_AFTER_S:.0f} s: check that a worker has free cores"
             )
         with self._lock:
             self._notes.append(text)
+        return True
+
+    def _running(self) -> int:
+        running = 0
+        with suppress(Exception):
+            tracker = self._context.statusTracker()
+            for stage in tracker.getActiveStageIds():
+                info = tracker.getStageInfo(stage)
+                running += info.numActiveTasks if info else 0
+        return running

@@ -227,11 +227,13 @@ def test_the_ledger_is_asked_where_no_task_is_heard(
     one, watcher = task(0, tmp_path), Watcher()
     notes: list[str] = []
     asked: list[int] = []
+    early: list[str] = []
 
     def ledger() -> dict[int, ChunkProgress]:
         asked.append(1)
-        if len(asked) == 1:
+        if len(asked) < 3:
             raise Unreachable("no answer")
+        early.extend(notes)
         return {0: ChunkProgress(0, 10, 9, 0, 0, 90, 0, 1)}
 
     def stop() -> bool:
@@ -243,6 +245,7 @@ def test_the_ledger_is_asked_where_no_task_is_heard(
 
     watching = JobListeners(watcher.totals.append, stop, ledger, notes.append)
     assert [a.result for a in run(session, [one], watching, work=waiting)] == ["went"]
+    assert (early, len(notes)) == ([], 1), "a task that has delivered nothing yet may be starting its Python"
     assert "cannot reach this machine" in notes[0]
 
 
