@@ -1,4 +1,4 @@
-"""Describe and create topics, and read their log bounds, through confluent-kafka's AdminClient.
+"""Describe and create topics through confluent-kafka's AdminClient.
 
 Importable in Spark's processes, which do not have kafka-python.
 """
@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import atexit
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
-from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, NewTopic, OffsetSpec
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, NewTopic
 
 from kgroup.cluster.librdkafka import NOT_YET, ClientWatch, client, topic_client_error
-from kgroup.cluster.reader.batches import BatchReader
-from kgroup.model.topic_partition import TopicPartition
 from kgroup.model.topic_settings import TopicSettings
 from kgroup.support.errors import KgroupError, Unreachable
 
@@ -179,58 +176,16 @@ class TopicAdmin:
                 raise topic_client_error(error.args[0], topic.name, topic.name, "Create") from error
 
     def _answer(self, future: Future[Any], what: str) -> Any:
-        return _answer(self._admin, self._watch, future, what)
-
-
-def _answer(admin: Any, watch: ClientWatch, future: Future[Any], what: str) -> Any:
-    """Wait for a response. Raises KafkaException if a broker refused, the connection's error if none answered."""
-    watch.progress()
-    while True:
-        try:
-            return future.result(_PAUSE_S)
-        except TimeoutError:
-            admin.poll(0)  # runs error_cb with connection errors
-            if watch.over and watch.disturbed:
-                raise watch.fault(what) from None
-        except KafkaException as error:
-            if error.args[0].code() not in NOT_YET:
-                raise
-            raise watch.fault(what) from error
-
-
-def partitions(config: Mapping[str, Any], topics: Iterable[str], *, timeout_s: float) -> tuple[TopicPartition, ...]:
-    """All partitions of these topics. Raises NotFound, NotAuthorized, AuthenticationFailed, Unreachable."""
-    with BatchReader(config, timeout_s=timeout_s) as reader:
-        return tuple(TopicPartition(topic, number) for topic in topics for number in sorted(reader.partitions(topic)))
-
-
-def bounds(
-    config: Mapping[str, Any], partitions: Iterable[TopicPartition], *, timeout_s: float
-) -> dict[TopicPartition, tuple[int, int]]:
-    """(log start, last stable offset). Raises what ``partitions`` raises."""
-    requested = [ClientPartition(*tp) for tp in partitions]
-    if not requested:
-        return {}
-    watch = ClientWatch(timeout_s)
-    admin: Any = admin_client(config, watch)
-    earliest, latest = (
-        admin.list_offsets(
-            dict.fromkeys(requested, spec), isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=timeout_s
-        )
-        for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
-    )
-    return {
-        TopicPartition(tp.topic, tp.partition): (
-            _offset(admin, watch, tp, earliest[tp]),
-            _offset(admin, watch, tp, latest[tp]),
-        )
-        for tp in requested
-    }
-
-
-def _offset(admin: Any, watch: ClientWatch, tp: TopicPartition, future: Future[Any]) -> int:
-    where = f"{tp.topic}:{tp.partition}"
-    try:
-        return int(_answer(admin, watch, future, f"the offsets of {where} could not be read").offset)
-    except KafkaException as error:
-        raise topic_client_error(error.args[0], tp.topic, where, "Read") from error
+        """Wait for a response. Raises KafkaException if a broker refused, the connection's error if none answered."""
+        self._watch.progress()
+        while True:
+            try:
+                return future.result(_PAUSE_S)
+            except TimeoutError:
+                self._admin.poll(0)  # runs error_cb with connection errors
+                if self._watch.over and self._watch.disturbed:
+                    raise self._watch.fault(what) from None
+            except KafkaException as error:
+                if error.args[0].code() not in NOT_YET:
+                    raise
+                raise self._watch.fault(what) from error

@@ -6,7 +6,6 @@ Spark's UI, so none of them holds a password. Spark reads the options in a proce
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,13 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from kgroup.catchup.spark import worker_package
 from kgroup.catchup.spark.source import SourcePlan, SourceRange, ddl, rows
-from kgroup.cluster.topic_admin import bounds, partitions
 from kgroup.groups.catchup import delivered
 from kgroup.groups.catchup.gap_request import parse_ranges
 from kgroup.groups.catchup.ledger_name import LEDGER_TOPIC
 from kgroup.groups.catchup.model import PlanSnapshot
 from kgroup.model.records import OffsetRange
-from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,29 +25,22 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FORMAT = "kgroup"
-_WHAT = ("subscribe", "range", "plan")
-_KNOWN = frozenset(
-    {*_WHAT, "startingoffsets", "endingoffsets", "failondataloss", "minpartitions", "ledgertopic", "pending"}
-)
-_AT = {"earliest": -2, "latest": -1}
+_WHAT = ("range", "plan")
+_KNOWN = frozenset({*_WHAT, "failondataloss", "minpartitions", "ledgertopic", "pending"})
 _packages: dict[str, worker_package.WorkerPackage] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """The parsed options. Exactly one of ``topics``, ``ranges`` and ``plan`` is set.
+    """The parsed options. Either ``ranges`` or ``plan`` is set.
 
-    ``starting`` and ``ending`` are offsets by partition, or -2 (earliest) and -1 (latest), as in Spark's JSON. Key None
-    means all partitions not named. ``pending``: read only what is not delivered of the plan.
+    ``pending``: read only what is not delivered of the plan.
     """
 
-    topics: tuple[str, ...] = ()
     ranges: tuple[OffsetRange, ...] = ()
     plan: str | None = None
     ledger: str = LEDGER_TOPIC
     pending: bool = False
-    starting: Mapping[TopicPartition | None, int] | None = None
-    ending: Mapping[TopicPartition | None, int] | None = None
     loses: bool = False
     least_parts: int = 1
 
@@ -64,19 +54,16 @@ def parse(options: Mapping[str, str]) -> ReadOptions:
                 f"option {name}: set the connection once with register(spark, ...); Spark shows no part of it"
             )
     if unknown := sorted(given.keys() - _KNOWN - {"path"}):
-        raise UsageError(f"unknown option {unknown[0]}", hint=f"choose from {', '.join(sorted(_KNOWN))}")
+        hint = f"choose from {', '.join(sorted(_KNOWN))}; to read topics, use Spark's own source"
+        raise UsageError(f"unknown option {unknown[0]}", hint=hint)
     said = [name for name in _WHAT if name in given]
     if len(said) != 1:
         raise UsageError(f"exactly one of these options is required: {', '.join(_WHAT)}")
-    names = given.get("subscribe", "").split(",")
     return ReadOptions(
-        topics=tuple(dict.fromkeys(name.strip() for name in names if name.strip())),
         ranges=parse_ranges(given["range"].split()) if "range" in given else (),
         plan=given.get("plan"),
         ledger=given.get("ledgertopic", LEDGER_TOPIC),
         pending=_flag(given, "pending", default=False),
-        starting=_offsets(given.get("startingoffsets", "earliest"), "startingOffsets"),
-        ending=_offsets(given.get("endingoffsets", "latest"), "endingOffsets"),
         loses=not _flag(given, "failondataloss", default=True),
         least_parts=_count(given.get("minpartitions", "1"), "minPartitions"),
     )
@@ -95,60 +82,12 @@ def _count(text: str, name: str) -> int:
     return int(text)
 
 
-def _offsets(text: str, name: str) -> dict[TopicPartition | None, int]:
-    if text in _AT:
-        return {None: _AT[text]}
-    match _json(text, name):
-        case dict() as offsets if all(
-            isinstance(some, dict)
-            and all(number.isdigit() and type(at) is int and at >= min(_AT.values()) for number, at in some.items())
-            for some in offsets.values()
-        ):
-            return {
-                TopicPartition(topic, int(number)): at for topic, some in offsets.items() for number, at in some.items()
-            }
-    raise UsageError(
-        f"option {name} must be earliest, latest, or offsets by topic and partition",
-        hint='for example {"orders": {"0": 70, "1": -2}}; -2 is earliest, -1 is latest',
-    )
-
-
-def _json(text: str, name: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise UsageError(f"option {name} is not JSON: {error}") from error
-
-
 def ranges_of(asked: ReadOptions, config: Mapping[str, Any], *, timeout_s: float) -> tuple[OffsetRange, ...]:
-    """The offset ranges to read now. Raises UsageError, NotFound, Refused [records-gone] and errors of the cluster."""
+    """The offset ranges to read now. Raises NotFound for an unknown plan, and errors of the cluster."""
     if asked.plan is not None:
         plan = _plan(asked, config, timeout_s)
         return delivered.undelivered(plan.plan, plan.progress) if asked.pending else _whole(plan)
-    if asked.ranges:
-        return asked.ranges
-    topic_partitions = partitions(config, asked.topics, timeout_s=timeout_s)
-    _require_read(asked, topic_partitions)
-    logs = bounds(config, topic_partitions, timeout_s=timeout_s)
-    return tuple(
-        OffsetRange(*tp, start, end)
-        for tp in topic_partitions
-        if (start := _at(tp, asked.starting, -2, logs[tp])) < (end := _at(tp, asked.ending, -1, logs[tp]))
-    )
-
-
-def _require_read(asked: ReadOptions, partitions: Sequence[TopicPartition]) -> None:
-    """Raise UsageError for an offset of a partition that is not read, which is probably a typing error."""
-    for name, said in (("startingOffsets", asked.starting), ("endingOffsets", asked.ending)):
-        for tp in said or {}:
-            if tp is not None and tp not in partitions:
-                raise UsageError(f"option {name}: {tp} is not one of the partitions that are read")
-
-
-def _at(tp: TopicPartition, said: Mapping[TopicPartition | None, int] | None, usual: int, log: tuple[int, int]) -> int:
-    known = said or {}
-    offset = known.get(tp, known.get(None, usual))
-    return offset if offset >= 0 else log[0] if offset == _AT["earliest"] else log[1]
+    return asked.ranges
 
 
 def _whole(snapshot: PlanSnapshot) -> tuple[OffsetRange, ...]:

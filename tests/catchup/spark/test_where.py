@@ -259,13 +259,12 @@ def test_read_in_a_notebook(session: DriverSession, world: KafkaWorld, bootstrap
     def read(**options: str) -> Any:
         return spark.read.format("kgroup").options(**options).load()
 
-    assert read(subscribe=source).count() == 20 + len(SHAPES)
-    assert read(subscribe=source).columns[-2:] == ["timestampType", "headers"]
-    found = read(range=f"{source}:1=0-{len(SHAPES)}").orderBy("offset").collect()
+    shapes = read(range=f"{source}:1=0-{len(SHAPES)}")
+    assert shapes.columns[-2:] == ["timestampType", "headers"]
+    found = shapes.orderBy("offset").collect()
     assert [(row.key, row.value) for row in found] == [(key, value) for key, value, _, _ in SHAPES]
     assert [(one.key, one.value) for one in found[5].headers] == SHAPES[5][2]
-    starting, ending = json.dumps({source: {"0": 5, "1": -1}}), json.dumps({source: {"0": 9}})
-    some = read(subscribe=source, startingOffsets=starting, endingOffsets=ending, minPartitions="2")
+    some = read(range=f"{source}:0=5-9", minPartitions="2")
     assert (some.rdd.getNumPartitions(), sorted(row.offset for row in some.collect())) == (2, [5, 6, 7, 8])
     with replay(bootstrap, name("ledger"), [(source, 0, 10, 20)]) as plan:
         work(session, plan, "true", plan.spec("python", {"function": f"{handler_functions.__name__}:keep"}))
@@ -277,45 +276,32 @@ def test_read_in_a_notebook(session: DriverSession, world: KafkaWorld, bootstrap
     assert read(**gone, failOnDataLoss="false").count() == 16
     with pytest.raises(Exception, match="cannot be read"):
         read(**gone).count()
-    plan_text = read(subscribe=source)._jdf.queryExecution().toString()
+    plan_text = some._jdf.queryExecution().toString()
     assert "hunter2" not in plan_text
 
 
-def test_the_notebook_of_the_manual(session: DriverSession, world: KafkaWorld, bootstrap: str, name: Name) -> None:
-    (code,) = re.findall(r"<!-- notebook -->\n```python\n(.*?)```", page("catchup/notebook.md"), re.S)
-    source = world.topic(name("source"))
-    world.produce(source, 120)
-    notebook: dict[str, Any] = {"spark": session.sql()}
-
-    exec(code.replace("broker:9092", bootstrap).replace("orders", source), notebook)
-
-    assert notebook["gap"].count() == 50
-    assert {"key", "value", "offset"} <= set(notebook["df"].columns)
-
-
-def test_the_newest_of_each_key_as_the_manual_writes_it(
+def test_the_notebook_of_the_manual(
     session: DriverSession, world: KafkaWorld, bootstrap: str, name: Name, tmp_path: Path
 ) -> None:
-    """Times are in another order than offsets; a key may be null and a value too."""
-    from kgroup.spark import register
-
-    (code,) = re.findall(r"<!-- newest -->\n```python\n(.*?)```", page("catchup/notebook.md"), re.S)
-    source, writer, out = world.topic(name("orders"), 2, {"retention.ms": "-1"}), producer(bootstrap), tmp_path / "out"
-    for number in range(200):
+    """The newest record of each key too: times are in another order than offsets; a key may be null, and a value."""
+    text, out = page("catchup/notebook.md"), tmp_path / "out"
+    code = "".join(re.findall(r"<!-- (?:notebook|newest) -->\n```python\n(.*?)```", text, re.S))
+    source, writer = world.topic(name("source"), 2, {"retention.ms": "-1"}), producer(bootstrap)
+    for number in range(300):
         key = None if number % 20 == 7 else b"k%d" % (number * 7 % 31)
         value = None if number % 13 == 3 else b"%d" % number
         writer.produce(source, value, key, number * 7 % 31 % 2, timestamp=NOW_MS - number * 37 % 101)
     writer.flush(10)
-    records = seen(bootstrap, source)
-    newest = {(one.partition, one.key or one.offset): one.offset for one in records}
-    spark = session.sql()
-    register(spark, bootstrap)
+    newest = {(one.partition, one.key or one.offset): one.offset for one in seen(bootstrap, source)}
+    notebook: dict[str, Any] = {"spark": session.sql()}
 
     with replay(bootstrap, name("ledger"), [(source, p, 0, world.end(source, p)) for p in range(2)]) as plan:
-        of_plan = f'"plan", "{plan.runner.plan_id}").option("ledgerTopic", "{plan.ledger.topic}"'
-        exec(code.replace('"plan", "cu-7f3a"', of_plan).replace("/lake/newest", str(out)), {"spark": spark})
+        of_plan = f'"{plan.runner.plan_id}").option("ledgerTopic", "{plan.ledger.topic}"'
+        code = code.replace('"cu-7f3a"', of_plan).replace("broker:9092", bootstrap)
+        exec(code.replace("orders", source).replace("/lake/newest", str(out)), notebook)
 
-    rows = spark.read.parquet(str(out)).collect()
+        assert (notebook["gap"].count(), notebook["some"].count()) == (300, 50)
+    rows = notebook["spark"].read.parquet(str(out)).collect()
     assert sorted((row.partition, row.offset) for row in rows) == sorted((p, o) for (p, _), o in newest.items())
     assert any(row.value is None for row in rows)
-    assert len([row for row in rows if row.key is None]) == 10
+    assert len([row for row in rows if row.key is None]) == 15

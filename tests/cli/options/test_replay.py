@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +11,15 @@ from pyspark.errors import PySparkException
 
 from kgroup.catchup.service.replay import ReplayOptions, delivery_of, delivery_words
 from kgroup.catchup.sinks.spark import parse_options, resolved, secrets_of
-from kgroup.catchup.spark import notebook, to_spark
+from kgroup.catchup.spark import to_spark
 from kgroup.catchup.spark.failures import explain
-from kgroup.catchup.spark.notebook import ReadOptions, parse, ranges_of, split
+from kgroup.catchup.spark.notebook import ReadOptions, parse, split
 from kgroup.catchup.spark.source import SourceRange
 from kgroup.catchup.spark.where import message_lines
 from kgroup.catchup.worker.task_spec import Handling
 from kgroup.groups.catchup.chunks import RateLimit
 from kgroup.groups.catchup.model import ChunkProgress, Delivery, Order, PlanSnapshot, PlanState, StateRecord
 from kgroup.model.records import OffsetRange
-from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, Refused, UsageError
 from tests.helpers.catchup.plans import gap_range, make_plan
 
@@ -29,36 +27,32 @@ from tests.helpers.catchup.plans import gap_range, make_plan
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"subscribe": "a, b,a"}, {"topics": ("a", "b")}),
-        ({"Subscribe": "a", "failOnDataLoss": "FALSE"}, {"topics": ("a",), "loses": True}),
+        (
+            {"Range": "a:0=7-12", "failOnDataLoss": "FALSE"},
+            {"ranges": (OffsetRange("a", 0, 7, 12),), "loses": True},
+        ),
         ({"range": "a:0=7-12 a:1=1-2"}, {"ranges": (OffsetRange("a", 0, 7, 12), OffsetRange("a", 1, 1, 2))}),
         (
             {"plan": "cu-7f3a", "pending": "true", "ledgerTopic": "l"},
             {"plan": "cu-7f3a", "pending": True, "ledger": "l"},
         ),
-        (
-            {"subscribe": "a", "startingOffsets": '{"a": {"0": 70, "1": -2}}', "endingOffsets": "latest"},
-            {"topics": ("a",), "starting": {("a", 0): 70, ("a", 1): -2}},
-        ),
         ({"plan": "cu-7f3a", "minPartitions": "8"}, {"plan": "cu-7f3a", "least_parts": 8}),
     ],
 )
 def test_options_of_a_notebook(options: dict[str, str], expected: dict[str, Any]) -> None:
-    assert parse(options) == replace(ReadOptions(starting={None: -2}, ending={None: -1}), **expected)
+    assert parse(options) == ReadOptions(**expected)
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         ({}, "exactly one of these options"),
-        ({"subscribe": "a", "plan": "cu-7f3a"}, "exactly one of these options"),
-        ({"subscribe": "a", "kafka.sasl.password": "hunter2"}, "register"),
-        ({"subscribe": "a", "nope": "1"}, "unknown option nope"),
-        ({"subscribe": "a", "startingOffsets": "70"}, "earliest, latest"),
-        ({"subscribe": "a", "startingOffsets": '{"a": {"0": -3}}'}, "earliest, latest"),
+        ({"range": "a:0=1-2", "plan": "cu-7f3a"}, "exactly one of these options"),
+        ({"plan": "cu-7f3a", "kafka.sasl.password": "hunter2"}, "register"),
+        ({"subscribe": "a"}, "unknown option subscribe"),
         ({"range": "a:0=7"}, "TOPIC:PARTITION=START-END"),
-        ({"subscribe": "a", "minPartitions": "0"}, "must be at least 1"),
-        ({"subscribe": "a", "failOnDataLoss": "yes"}, "not true or false"),
+        ({"plan": "cu-7f3a", "minPartitions": "0"}, "must be at least 1"),
+        ({"plan": "cu-7f3a", "failOnDataLoss": "yes"}, "not true or false"),
     ],
 )
 def test_options_that_mean_nothing(options: dict[str, str], said: str) -> None:
@@ -66,15 +60,6 @@ def test_options_that_mean_nothing(options: dict[str, str], said: str) -> None:
         parse(options)
 
     assert "hunter2" not in raised.value.message
-
-
-@pytest.mark.parametrize("option", ["startingOffsets", "endingOffsets"])
-def test_an_offset_of_what_is_not_read(option: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notebook, "partitions", lambda *_, **__: (TopicPartition("orders", 0),))
-    asked = parse({"subscribe": "orders", option: '{"orders": {"0": 70}, "order": {"0": 5}}'})
-
-    with pytest.raises(UsageError, match=f"{option}: order:0"):
-        ranges_of(asked, {}, timeout_s=1)
 
 
 @pytest.mark.parametrize(
