@@ -142,6 +142,7 @@ def _of_group(
         generation=None if log_facts is None else log_facts.generation,
         churn=None if log_facts is None else log_facts.churn,
         crash_loops=() if log_facts is None else log_facts.crash_loops,
+        runs=() if log_facts is None else log_facts.runs,
         same_offset=_same_offset(group, late) if late else {},
         unknown=dict(_unknown(group, facts, need, firsts, log_facts)),
     )

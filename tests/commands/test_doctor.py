@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
@@ -15,7 +16,7 @@ from tests.helpers.command_line import CommandLine
 from tests.helpers.hanging import hang
 from tests.helpers.kafka_tools import KafkaTools
 from tests.helpers.kafka_world import KafkaWorld
-from tests.helpers.members import Members
+from tests.helpers.members import Members, commit_to
 from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
@@ -175,6 +176,36 @@ def test_a_member_that_comes_and_goes(
         assert past["totals"]["quiet_ms"] - numbers["stopped_ms"] in (0, before_ms)
         assert numbers["stopped_ms"] > 0
         assert f"without commits for {duration(numbers['stopped_ms'])}" in found["rebalance-storm"]["evidence"]
+
+
+def test_a_job_that_is_not_due(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, bystander: str
+) -> None:
+    """It ran twice, read to the end and left; what came since is read by its next run."""
+    topic, group = world.topic(name("orders")), name("job")
+    world.produce(topic, 10)
+    job = members.classic(group, topic)
+
+    def run(until: int) -> tuple[float, float]:
+        began_s = time.monotonic()
+        commit_to(world, job, until)
+        job.close()
+        return began_s, time.monotonic()
+
+    def next_words() -> str:
+        (found,) = kgroup("describe", group, "-o", "json").data
+        return str(found["verdict"]["next"])
+
+    began_s, ended_s = run(10)
+    world.produce(topic, 10)
+    assert "the next one begins by" not in next_words()
+    wait_for(lambda: time.monotonic() - ended_s > 3 * (ended_s - began_s), "a pause that is longer than its runs")
+    job.start_again()
+    run(20)
+    world.produce(topic, 10)
+
+    assert "no member reads: a job that is not due: as its runs so far, the next one begins by" in next_words()
+    assert "no-reader" not in rules_of(kgroup, group)[group]
 
 
 def test_a_live_member_is_not_to_be_evicted(

@@ -18,7 +18,7 @@ ALARMS: Final = frozenset({"rewind", "stall", "stop", "no-reader"})
 
 ALLOWED_RULES: Final = frozenset({"not-static", "ready-to-migrate"})
 BESIDE_A_STALL: Final = frozenset({"skewed-lag"})
-_TOLD_APART: Final = re.compile(r"cannot be told apart")
+_TOLD_APART: Final = re.compile(r"cannot be told apart|does not show which")
 _SYMBOL: Final = re.compile(r"<([PBCE])([+-]\d+)?>")
 
 

@@ -43,7 +43,7 @@ from kgroup.groups.thresholds import (
     RESTART,
     STUCK,
 )
-from kgroup.groups.verdict.facts import how_stuck, stuck_of, unsubscribed_in
+from kgroup.groups.verdict.facts import how_stuck, not_due, stuck_of, unsubscribed_in
 from kgroup.groups.verdict.group import record_at
 from kgroup.groups.verdict.shape import LagShape
 from kgroup.model.groups import LoggedCommit, Partition
@@ -301,6 +301,8 @@ def no_reader(snapshot: GroupSnapshot) -> Answer:
     for_ms = None if since_ms is None else snapshot.now_ms - since_ms
     if for_ms is not None and for_ms < RESTART.value:
         return NO_READER.early(f"no member for less than {RESTART.text}, which may be a restart")
+    if not after and (job := not_due(snapshot.lag, snapshot.evidence)):
+        return NO_READER.early(job)
     critical = not quiet and emptied_ms is not None and DESERTED.value <= (for_ms or 0) < ABANDONED.value
     what = "reader" if after else "member"
     age = "" if for_ms is None else f" for {duration(for_ms)}"
@@ -390,7 +392,7 @@ def asks_for_first_unread(snapshot: GroupSnapshot) -> bool:
     Most groups that have no members, or a small lag, are judged without.
     """
     group, loops = snapshot.group, snapshot.history.crash_loops if snapshot.history else ()
-    if loops or not group.is_empty:
+    if loops or not group.is_empty or any(run.left for run in snapshot.evidence.runs[-1:]):
         return True
     reads = group.is_simple and (group.totals.lag or 0) >= LEAST_LAG.value
     if reads or _has_many_commits(snapshot.commits or {}):

@@ -59,6 +59,7 @@ def history_of(full_history: GroupHistory) -> RebalanceHistory:
         tuple(_rebalances(full_history, own)),
         tuple(restart for restart in _restarts(steps, since_ms) if restart.member not in own),
         full_history.suspects,
+        full_history.runs,
     )
 
 

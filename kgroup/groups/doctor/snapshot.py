@@ -11,6 +11,7 @@ from functools import cached_property
 import msgspec
 from msgspec.structs import replace
 
+from kgroup.groups.history.runs import Run
 from kgroup.groups.lag.evidence import EvidenceSource, LagEvidence, MemberFacts, PartitionEvidence
 from kgroup.groups.lag.measure import measure_lag
 from kgroup.groups.lag.report import GroupLag
@@ -72,13 +73,15 @@ class MemberRestart(msgspec.Struct, frozen=True):
 class RebalanceHistory(msgspec.Struct, frozen=True):
     """Rebalances and restarts, oldest first, since ``since_ms``: the log was read back to that time.
 
-    ``crash_loops`` are suspected: whether their records are unread, the log of the group does not show.
+    ``crash_loops`` are suspected: whether their records are unread, the log of the group does not show. ``runs`` are of
+    the whole log that was read.
     """
 
     since_ms: int
     rebalances: tuple[Rebalance, ...] = ()
     restarts: tuple[MemberRestart, ...] = ()
     crash_loops: tuple[CrashLoop, ...] = ()
+    runs: tuple[Run, ...] = ()
 
 
 class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
@@ -162,6 +165,7 @@ class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
             state_since_ms=since_ms,
             generation=self.generation,
             crash_loops=self.history.crash_loops if self.history else (),
+            runs=self.history.runs if self.history else (),
             unknown={EvidenceSource.COMMITS: self.why("commits", NO_COMMITS)} if self.commits is None else {},
         )
 

@@ -21,6 +21,7 @@ from kgroup.groups.history.documents import (
 )
 from kgroup.groups.history.offset_jumps import CommitReport, OffsetJump, commits_of
 from kgroup.groups.history.own_changes import OwnChanges
+from kgroup.groups.history.runs import Run, runs_of
 from kgroup.groups.history.signatures import find_signatures
 from kgroup.groups.timeline.steps import (
     DEPARTURES,
@@ -81,6 +82,8 @@ class GroupHistory(msgspec.Struct, frozen=True):
     """Crash loops if their records were unread all the time."""
     crash_loops: tuple[CrashLoop, ...] = ()
     """Those for which ``confirmed`` was called."""
+    runs: tuple[Run, ...] = ()
+    """Those of the whole log that was read, also from before the span."""
 
     def confirmed(self, loops: Sequence[CrashLoop]) -> GroupHistory:
         """The history with these crash loops, among its signatures too."""
@@ -167,6 +170,7 @@ def group_history(group: str, events: Sequence[Event], reach: ScannedRange, quer
         jumps=() if commits is None else commits.jumps,
         unreadable=sum(isinstance(event, Unreadable) for event in events),
         suspects=crash_loops(tracked.steps, written, query.now_ms),
+        runs=runs_of(tracked.steps),
     )
 
 

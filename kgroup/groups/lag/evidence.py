@@ -11,6 +11,7 @@ from enum import StrEnum
 
 import msgspec
 
+from kgroup.groups.history.runs import Run
 from kgroup.groups.timeline.steps import CrashLoop
 from kgroup.model.group_log import GenerationWritten
 from kgroup.model.groups import LoggedCommit
@@ -164,6 +165,7 @@ class LagEvidence(msgspec.Struct, frozen=True):
     generation: GenerationWritten | None = None
     churn: GroupChurn | None = None
     crash_loops: tuple[CrashLoop, ...] = ()
+    runs: tuple[Run, ...] = ()
     same_offset: Mapping[TopicPartition, tuple[str, ...]] = msgspec.field(default_factory=dict)
     unknown: Mapping[EvidenceSource, str] = msgspec.field(default_factory=dict)
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 import msgspec
 
 from kgroup.groups.commit_tags import CatchupCommitTag
+from kgroup.groups.history.runs import Run, runs_of
 from kgroup.groups.lag.evidence import GroupChurn, MemberFacts
 from kgroup.groups.timeline.fold import GroupTimeline
 from kgroup.groups.timeline.steps import LOOP, CrashLoop
@@ -47,6 +48,7 @@ class LagLogFacts(msgspec.Struct, frozen=True):
     members: Mapping[str, MemberFacts]
     churn: GroupChurn | None
     crash_loops: tuple[CrashLoop, ...]
+    runs: tuple[Run, ...]
     generation: GenerationWritten | None
 
 
@@ -61,10 +63,11 @@ def from_log(
 
     A deleted commit also removes the earlier commits of its partition. Commits in aborted or open transactions do not
     count. Commits by a tool are marked. ``topic_names`` has the names of topics that assignments identify by id;
-    None: crash loops are left out.
+    None: crash loops and runs are left out.
     """
     commits: defaultdict[TopicPartition, list[LoggedCommit]] = defaultdict(list)
     timeline, by_tool = _timeline(events, reach, group)
+    loops, runs = ((), ()) if topic_names is None else _loops_and_runs(events, reach, group, now_ms, topic_names)
     # Nearly all events are commits: they must cost little, here and below.
     for event in events:
         if not isinstance(event, CommitWritten) or not event.counts:
@@ -83,7 +86,8 @@ def from_log(
         emptied_record_ms=timeline.emptied_record_ms(group) if group.is_empty else None,
         members=_members(timeline),
         churn=_churn(events, now_ms),
-        crash_loops=() if topic_names is None else _crash_loops(events, reach, now_ms, topic_names),
+        crash_loops=loops,
+        runs=runs,
         generation=timeline.classic,
     )
 
@@ -165,16 +169,16 @@ def _churn(events: Sequence[Event], now_ms: int) -> GroupChurn | None:
     return None
 
 
-def _crash_loops(
-    events: Sequence[Event], reach: ScannedRange, now_ms: int, topic_names: Mapping[str, str]
-) -> tuple[CrashLoop, ...]:
+def _loops_and_runs(
+    events: Sequence[Event], reach: ScannedRange, group: Group, now_ms: int, topic_names: Mapping[str, str]
+) -> tuple[tuple[CrashLoop, ...], tuple[Run, ...]]:
     others = [event for event in events if not isinstance(event, CommitWritten)]
-    if sum(isinstance(event, GenerationWritten | EpochWritten) for event in others) < LOOP:
-        return ()
+    if not group.is_empty and sum(isinstance(event, GenerationWritten | EpochWritten) for event in others) < LOOP:
+        return (), ()
     # Imported here: nearly all groups hardly ever rebalance.
     from kgroup.groups.history.crash_loops import crash_loops
     from kgroup.groups.timeline.track import track_group
 
     tracked = track_group(events, reach, commits=False)
     written = (event for event in events if isinstance(event, CommitWritten))
-    return crash_loops(tracked.steps, written, now_ms, topic_names)
+    return crash_loops(tracked.steps, written, now_ms, topic_names), runs_of(tracked.steps)

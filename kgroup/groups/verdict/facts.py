@@ -8,11 +8,13 @@ import msgspec
 from msgspec.structs import replace
 
 from kgroup.groups import thresholds
+from kgroup.groups.history.runs import job_words
 from kgroup.groups.lag.evidence import (
     EvidenceSource,
     Isolation,
     LagEvidence,
     Retention,
+    is_by_tool,
 )
 from kgroup.groups.lag.rates import LagTrend, Rates, rate_words, span_words
 from kgroup.groups.lag.report import GroupLag, PartitionLag
@@ -56,6 +58,17 @@ def crash_loops_in(report: GroupLag, evidence: LagEvidence) -> tuple[CrashLoop, 
         if loop is not None:
             found.append(replace(loop, offset=row.partition.commit.offset))
     return tuple(found)
+
+
+def not_due(report: GroupLag, evidence: LagEvidence) -> str | None:
+    """That an Empty group is or may be a job that is not due, in words; None if its consumers are missing."""
+    rows = [p for p in report.partitions if p.status is LagStatus.NO_READER]
+    ages_ms = [p.time_lag_ms for p in rows if p.time_lag_ms is not None]
+    if not rows or len(ages_ms) < len(rows) or any(map(is_by_tool, evidence.partitions.values())):
+        return None
+    arrives = any(p.spans[0].incoming != 0 for p in rows)
+    quiet = not arrives and sum(p.lag or 0 for p in rows) < thresholds.LEAST_LAG.value
+    return job_words(evidence.runs, report.now_ms - max(ages_ms), report.now_ms, quiet=quiet)
 
 
 def how_stuck(row: PartitionLag, now_ms: int, arrivals: Rates | None) -> str:

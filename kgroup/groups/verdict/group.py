@@ -24,6 +24,7 @@ from kgroup.groups.verdict.facts import (
     fell_repeatedly,
     held_back,
     is_draining,
+    not_due,
     retention_verdict,
     stuck_of,
     unsubscribed_in,
@@ -73,7 +74,8 @@ class GroupVerdict(msgspec.Struct, frozen=True):
 def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None = None) -> GroupVerdict:
     """The verdict on a group. ``report`` is its measurement; None: it is measured here."""
     report = report or measure_lag(group, evidence)
-    shape, safe, gap = shape_of(report), retention_verdict(report, evidence), large_gap(report, evidence)
+    shape, safe, job = shape_of(report), retention_verdict(report, evidence), not_due(report, evidence)
+    gap = large_gap(report, evidence) if job is None else None
     siblings = (
         None
         if evidence.siblings is None
@@ -88,6 +90,8 @@ def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None =
         if loops
         else wait.words
         if wait is not None
+        else f"no member reads: {job}"
+        if job is not None
         else next_fact(group, report, evidence, shape, safe, siblings, gap, record)
     )
     looping = {loop.tp for loop in loops}

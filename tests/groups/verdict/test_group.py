@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from kgroup.groups.history.runs import Run
 from kgroup.groups.lag.evidence import (
     BlockingTransaction,
     EvidenceSource,
@@ -60,6 +61,11 @@ def judged(
 ) -> GroupVerdict:
     about: dict[str, Any] = {key: other.pop(key) for key in ("protocol_type", "type") if key in other}
     return group_verdict(group(parts, roster, state, **about), evidence(parts, **other))
+
+
+def runs(*ended_ago: int) -> tuple[Run, ...]:
+    """Runs of five minutes that ended so many minutes ago."""
+    return tuple(Run(NOW - (ago + 5) * MINUTE, NOW - ago * MINUTE, left=True) for ago in ended_ago)
 
 
 def uncommitted() -> Group:
@@ -349,6 +355,17 @@ CRASHES_AT_7 = (
                 "REWOUND": "orders:0 was rewound by 11.0k offsets 1m ago",
                 "RATE": "in 0, out 0 (10m): no reader",
             },
+        ),
+        # A job that is not due, and one that is late.
+        (
+            judged([Part(0, 60_000, 0, 95, last_ago=30 * MINUTE, age=30 * MINUTE)], "Empty", (),
+                   state_since_ms=NOW - 30 * MINUTE, runs=runs(90, 30)),
+            {"->": "no member reads: a job that is not due: as its runs so far, the next one begins by 02:02:40Z"},
+        ),
+        (
+            judged([Part(0, 60_000, 0, 95, last_ago=90 * MINUTE, age=90 * MINUTE)], "Empty", (),
+                   state_since_ms=NOW - 90 * MINUTE, runs=runs(150, 90)),
+            {"->": "no member reads; the group needs 11m at 95/s, its last rate"},
         ),
         # A large gap: at the rate at which the group last read, or where it still reads.
         (
@@ -776,6 +793,7 @@ SKIP = "kgroup reset orders-enrich --to-offset payments:3=8812338 --save-skipped
         ),
         # A large gap: not where it ends soon or is small, where a tool committed last, or where one partition is stuck.
         (judged([Part(0, 60_000, 0, 95, last_ago=MINUTE)], "Empty", (), state_since_ms=NOW - MINUTE), [CATCH_UP]),
+        (judged([Part(0, 60_000, 0, 95, last_ago=30 * MINUTE, age=30 * MINUTE)], "Empty", (), runs=runs(90, 30)), []),
         (judged([Part(0, 60_000, 0, 105, last_ago=MINUTE)], "Empty", (), state_since_ms=NOW - MINUTE), []),
         (judged([Part(0, 999, 1.5, 1, last_ago=MINUTE)], "Empty", (), state_since_ms=NOW - MINUTE), []),
         (judged([Part(0, 60_000, 9, commits=(structs.replace(at(HOUR, 10_000_000), by_tool=True),))], "Empty", (),

@@ -9,9 +9,11 @@ from msgspec.structs import replace
 from kgroup.groups.doctor.snapshot import (
     GroupSnapshot,
     OpenTransaction,
+    RebalanceHistory,
     TopicDetails,
 )
-from kgroup.groups.lag.evidence import BlockingTransaction
+from kgroup.groups.history.runs import Run
+from kgroup.groups.lag.evidence import BlockingTransaction, FirstUnread
 from kgroup.model.groups import Partition
 from kgroup.model.migration_facts import BrokerFacts
 from kgroup.model.pending_catchup import PendingCatchup
@@ -96,6 +98,15 @@ def unread(
         commits={KEYS[0]: (logged(1000, NOW - ago, by_tool=reset_ago is not None),)},
         logs={**HEALTHY.logs, KEYS[0]: log(9999, records, end=1000 + lag)},
     )
+
+
+def job(ms: int, unread_ms: int | None, runs: int = 2, **other: Any) -> GroupSnapshot:
+    """``unread`` for so long, with a first unread record of that time, after runs of 5 minutes each hour."""
+    ended = [NOW - ms - ago * H for ago in reversed(range(runs))]
+    history = RebalanceHistory(NOW - H, runs=tuple(Run(end - 5 * M, end, left=True) for end in ended))
+    snapshot = replace(unread(ms, **other), history=history)
+    known = replace(snapshot.logs[KEYS[0]], first_unread=FirstUnread(1000, unread_ms))
+    return replace(snapshot, logs={**snapshot.logs, KEYS[0]: known})
 
 
 def reading(per_s: float, lag: int, records: int | None = 6000, minutes: int = 12) -> GroupSnapshot:
@@ -258,6 +269,32 @@ CASES = (
     Case("no-reader", "... long ago", unread(40 * M, by_consumer_ago=20 * M), CRITICAL, "no reader for 20m"),
     Case("no-reader", "unknown whether any arrive", unread(20 * M, records=None), CRITICAL, "no member for 20m"),
     Case("no-reader", "unknown, few", unread(20 * M, records=None, lag=99), PARTLY, "how many records arrive"),
+    Case("no-reader", "a job that is not due", job(20 * M, NOW - 20 * M), EARLY, "a job that is not due"),
+    Case(
+        "no-reader",
+        "... that is late",
+        job(2 * H, NOW - 2 * H),
+        CRITICAL,
+        "500 unread on 1 partition, no member for 2h",
+    ),
+    Case("no-reader", "... that did not read to the end", job(20 * M, NOW - 21 * M), CRITICAL, "no member for 20m"),
+    Case("no-reader", "... whose first unread record is unknown", job(20 * M, None), CRITICAL, "no member for 20m"),
+    Case("no-reader", "a job that was reset", job(20 * M, NOW - 20 * M, reset_ago=19 * M), CRITICAL, "committed last"),
+    Case(
+        "no-reader",
+        "it ran once, some records came",
+        job(3 * M, NOW - 3 * M, runs=1, records=9),
+        EARLY,
+        "not show which",
+    ),
+    Case("no-reader", "it ran once, records arrive", job(3 * M, NOW - 3 * M, runs=1), WARNING, "no member for 3m"),
+    Case(
+        "no-reader",
+        "it ran once, many came",
+        job(3 * M, NOW - 3 * M, runs=1, records=9, lag=1000),
+        WARNING,
+        "1000 unread",
+    ),
     Case(
         "no-reader",
         "not in the log",
