@@ -236,6 +236,7 @@ def _snapshot(
         state_topics=tuple(n for n in names if n.startswith(f"{group.name}-") and n.endswith(_STATE_SUFFIX)),
         history=doctors.history if doctors else None,
         generation=log_facts.generation if log_facts else None,
+        shared_instances=log_facts.shared_instances if log_facts else (),
         broker=broker,
         configs=item.configs if item else None,
         emptied_at_ms=emptied_ms,

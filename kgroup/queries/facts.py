@@ -143,6 +143,7 @@ def _of_group(
         churn=None if log_facts is None else log_facts.churn,
         crash_loops=() if log_facts is None else log_facts.crash_loops,
         runs=() if log_facts is None else log_facts.runs,
+        shared_instances=() if log_facts is None else log_facts.shared_instances,
         same_offset=_same_offset(group, late) if late else {},
         unknown=dict(_unknown(group, facts, need, firsts, log_facts)),
     )

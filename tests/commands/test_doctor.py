@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kgroup.groups.doctor.finding import duration
+from tests.helpers import by_hand
 from tests.helpers.catchup.catchups import Crash, released
 from tests.helpers.command_line import CommandLine
 from tests.helpers.hanging import hang
@@ -225,6 +226,23 @@ def test_a_live_member_is_not_to_be_evicted(
     assert [shlex.split(command)[:5] for command in finding["commands"]] == [
         ["kgroup", "wait", group, "--for", "empty"]
     ]
+
+
+def test_an_instance_id_of_two_processes(kgroup: CommandLine, world: KafkaWorld, name: Name, bystander: str) -> None:
+    """Each that joins fences the one before it; four times may still be a deploy."""
+    topic, group = world.topic(name("orders")), name("svc")
+    for _ in range(5):
+        by_hand.join(world, group, {topic: [0]}, instance="pod-0")
+    assert "shared-instance" not in rules_of(kgroup, group)[group]
+    by_hand.join(world, group, {topic: [0]}, instance="pod-0")
+
+    finding = rules_of(kgroup, group)[group]["shared-instance"]
+
+    assert (finding["severity"], finding["affected"]) == ("warning", ["pod-0"])
+    assert finding["numbers"]["taken_over_count"] == 5
+    verdict = kgroup("describe", group, "-o", "json").data[0]["verdict"]
+    assert verdict["next"] == finding["evidence"]
+    assert [shlex.split(command)[:3] for command in verdict["commands"]] == [["kgroup", "history", group]]
 
 
 def test_a_catch_up_that_nobody_continues(

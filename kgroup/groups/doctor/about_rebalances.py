@@ -57,6 +57,12 @@ WAITS = Rule(
     "KIP-62, KIP-345; Kafka's documentation of max.poll.interval.ms",
     (LEAST_SILENCE, COMMIT_PAUSES, RESTART, DESERTED),
 )
+SHARED = Rule(
+    "shared-instance",
+    "a group.instance.id is taken over again and again: processes that have the same fence each other",
+    "KIP-345",
+    (STORM, STORM_WINDOW, STORM_ONGOING),
+)
 EAGER = Rule(
     "eager-assignor",
     "a large or stateful group whose assignor stops all members at each rebalance",
@@ -148,6 +154,27 @@ def rebalance_waits(snapshot: GroupSnapshot) -> Answer:
         commands=(
             kgroup_command("history", group.name, "--since", "1h"),
             *(() if wait.leader is None else (evict_member(group.name, wait.leader),)),
+        ),
+    )
+
+
+def shared_instance(snapshot: GroupSnapshot) -> Answer:
+    """None beside a crash loop: a process that ends is started again, and takes over its own instance id."""
+    if snapshot.history is None:
+        return SHARED.unknown(snapshot.why("history", _NO_HISTORY))
+    if not snapshot.shared_instances or snapshot.crash_loops:
+        return ()
+    worst, *others = snapshot.shared_instances
+    more = f"; {plural(len(others), 'more id')} too" if others else ""
+    return SHARED.finding(
+        Severity.WARNING,
+        f"{worst.words}{more}",
+        remedy="an instance id of its own for each process; if there is one only, its log shows why it ends",
+        numbers={"taken_over_count": worst.times, "span_ms": worst.last_ms - worst.first_ms},
+        affected=[shared.instance_id for shared in snapshot.shared_instances],
+        commands=(
+            "group.instance.id=NAME-OF-THE-INSTANCE",
+            kgroup_command("history", snapshot.group.name, "--since", "1h"),
         ),
     )
 

@@ -37,6 +37,7 @@ GROUP_RULES: tuple[tuple[Rule, OfGroup], ...] = (
     (about_lag.STALLED_COMMITS, about_lag.stalled_commits),
     (about_rebalances.REBALANCE_STORM, about_rebalances.rebalance_storm),
     (about_rebalances.WAITS, about_rebalances.rebalance_waits),
+    (about_rebalances.SHARED, about_rebalances.shared_instance),
     (about_expiry.EXPIRY, about_expiry.offsets_expire),
     (about_expiry.EXPIRY_IN_USE, about_expiry.offsets_expire_in_use),
     (about_offsets.NEVER_READ, about_offsets.never_read),

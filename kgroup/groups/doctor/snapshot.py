@@ -17,6 +17,7 @@ from kgroup.groups.lag.measure import measure_lag
 from kgroup.groups.lag.report import GroupLag
 from kgroup.groups.member_labels import unsubscribed_topics
 from kgroup.groups.migration.check import Readiness
+from kgroup.groups.shared_instances import SharedInstance
 from kgroup.groups.timeline.steps import CrashLoop
 from kgroup.groups.verdict.facts import crash_loops_in
 from kgroup.groups.verdict.large_gap import LargeGap, large_gap
@@ -123,6 +124,7 @@ class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
     readiness: Readiness | None = None
     pending: tuple[PendingCatchup, ...] | None = ()
     generation: GenerationWritten | None = None
+    shared_instances: tuple[SharedInstance, ...] = ()
     bootstrap: str | None = None
     unread: Mapping[str, str] = msgspec.field(default_factory=dict)
 
@@ -164,6 +166,7 @@ class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
             },
             state_since_ms=since_ms,
             generation=self.generation,
+            shared_instances=self.shared_instances,
             crash_loops=self.history.crash_loops if self.history else (),
             runs=self.history.runs if self.history else (),
             unknown={EvidenceSource.COMMITS: self.why("commits", NO_COMMITS)} if self.commits is None else {},

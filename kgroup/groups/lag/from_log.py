@@ -11,6 +11,7 @@ import msgspec
 from kgroup.groups.commit_tags import CatchupCommitTag
 from kgroup.groups.history.runs import Run, runs_of
 from kgroup.groups.lag.evidence import GroupChurn, MemberFacts
+from kgroup.groups.shared_instances import SharedInstance, shared_instances
 from kgroup.groups.timeline.fold import GroupTimeline
 from kgroup.groups.timeline.steps import LOOP, CrashLoop
 from kgroup.model.group_log import (
@@ -50,6 +51,7 @@ class LagLogFacts(msgspec.Struct, frozen=True):
     crash_loops: tuple[CrashLoop, ...]
     runs: tuple[Run, ...]
     generation: GenerationWritten | None
+    shared_instances: tuple[SharedInstance, ...]
 
 
 def from_log(
@@ -89,6 +91,7 @@ def from_log(
         crash_loops=loops,
         runs=runs,
         generation=timeline.classic,
+        shared_instances=shared_instances((one for one in events if isinstance(one, GenerationWritten)), now_ms),
     )
 
 

@@ -36,6 +36,7 @@ def verdict_commands(
     record: StuckRecord | None = None,
     gap: LargeGap | None = None,
     leader: Member | None = None,
+    fenced: bool = False,
 ) -> Iterator[Hint]:
     """Commands, the most urgent first.
 
@@ -43,12 +44,12 @@ def verdict_commands(
     rebalance may be part of one, before that is certain: the history shows who comes and goes, ``peek`` the records
     that no member gets past. ``record`` is the one that is to blame, as far as that is known. ``gap`` is the gap if it
     is large; one that grows needs more members, as far as there are partitions for them. ``leader`` is the one member
-    that a rebalance waits for.
+    that a rebalance waits for. ``fenced`` is whether an instance id is taken over again and again.
     """
     stops = [p for p in report.partitions if p.status is LagStatus.STOP]
     if loops:
         yield peek_group(group.name)
-    if loops or group.is_rebalancing:
+    if loops or fenced or group.is_rebalancing:
         yield group_history(group.name)
     if not loops and leader is not None:  # it is named where nothing else can hold the rebalance up, and may yet answer
         yield evict_member(group.name, leader)

@@ -92,6 +92,8 @@ def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None =
         if wait is not None
         else f"no member reads: {job}"
         if job is not None
+        else evidence.shared_instances[0].words
+        if evidence.shared_instances
         else next_fact(group, report, evidence, shape, safe, siblings, gap, record)
     )
     looping = {loop.tp for loop in loops}
@@ -114,6 +116,7 @@ def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None =
                 record=record,
                 gap=gap,
                 leader=None if wait is None else wait.leader,
+                fenced=bool(evidence.shared_instances),
             )
         ),
     )

@@ -23,6 +23,7 @@ from kgroup.groups.lag.evidence import (
     Retention,
     Sibling,
 )
+from kgroup.groups.shared_instances import SharedInstance
 from kgroup.groups.timeline.steps import CrashLoop, OwnerGone
 from kgroup.groups.verdict.group import GroupVerdict, group_verdict
 from kgroup.groups.verdict.shape import LagShape
@@ -129,6 +130,7 @@ STRANGER = tuple(at(n * 5 * SECOND, 10_000_000 if n % 2 == 0 else 10_005_000 - n
 TWO_WRITERS = judged([*FINE, Part(7, 6_000, 11, age=MINUTE, owner=E1, commits=STRANGER)])
 LEFT_MEMBERS = (E0, E1, E2)
 LEFT = Part(0, 5000, 10, last_ago=18 * MINUTE, age=18 * MINUTE, topic="oldtopic")
+TAKEN_OVER = SharedInstance("pod-0", NOW - 2 * MINUTE, NOW, 7)
 CRASHES_AT_7 = (
     "crash loop at orders:7 offset 10000000: 13 members came and went in 4m, the last 9s ago, "
     "and none committed past it"
@@ -182,6 +184,13 @@ CRASHES_AT_7 = (
                    crash_loops=(loop(*DEATHS, offset=None),)),
             {"->": CRASHES_AT_7},
         ),
+        # ... an instance id that is taken over again and again, unless a record explains it.
+        (
+            judged([*FINE, STUCK], shared_instances=(TAKEN_OVER,)),
+            {"->": "group.instance.id pod-0 was taken over 7 times in 2m: two processes have it and fence each other, "
+                   "or one ends and starts again; these cannot be told apart"},
+        ),
+        (judged([*FINE, STUCK], crash_loops=(loop(*DEATHS),), shared_instances=(TAKEN_OVER,)), {"->": CRASHES_AT_7}),
         # ... the owners went before the record was there; the offset has moved since; all is read.
         (
             judged([*FINE, replace(STUCK, age=30 * SECOND)], crash_loops=(loop(*DEATHS),)),

@@ -15,6 +15,7 @@ from kgroup.groups.doctor.snapshot import (
 )
 from kgroup.groups.lag.evidence import MemberFacts
 from kgroup.groups.migration.check import MigrationPath, Readiness, ReadinessResult
+from kgroup.groups.shared_instances import SharedInstance
 from kgroup.groups.timeline.steps import CrashLoop, OwnerGone
 from kgroup.model.group_log import GenerationWritten
 from kgroup.model.topic_partition import TopicPartition
@@ -109,7 +110,40 @@ def waiting(silent_ms: int = 60 * S, state: str = "CompletingRebalance", **other
     return replace(HEALTHY, group=about, commits=changed, generation=made, **other)
 
 
+def taken_over(**other: Any) -> GroupSnapshot:
+    return replace(HEALTHY, shared_instances=(SharedInstance("pay-4", NOW - 62 * S, NOW - 2 * S, 14),), **other)
+
+
 CASES = (
+    # shared-instance
+    Case("shared-instance", "none", HEALTHY, None),
+    Case(
+        "shared-instance",
+        "again and again",
+        taken_over(),
+        WARNING,
+        "group.instance.id pay-4 was taken over 14 times in 1m: two processes have it",
+    ),
+    Case(
+        "shared-instance",
+        "two of them",
+        replace(HEALTHY, shared_instances=2 * taken_over().shared_instances),
+        WARNING,
+        "; 1 more id too",
+    ),
+    Case(
+        "shared-instance",
+        "a process that a record ends",
+        replace(crashing(*DEATHS), shared_instances=taken_over().shared_instances),
+        None,
+    ),
+    Case(
+        "shared-instance",
+        "no history",
+        taken_over(history=None),
+        UNKNOWN,
+        "the history in __consumer_offsets was not read",
+    ),
     # rebalance-waits
     Case("rebalance-waits", "no rebalance", waiting(state="Stable"), None),
     Case(

@@ -89,7 +89,10 @@ class Member:
     def _poll(self) -> None:
         if self._life.is_over(time.monotonic()):
             self._die()
-        batch = [message for message in self._consumer.consume(self._spec.batch, 0.5) if message.error() is None]
+        batch = self._consumer.consume(self._spec.batch, 0.5)
+        if any((error := message.error()) is not None and error.fatal() for message in batch):
+            raise Over  # another process has its instance id
+        batch = [message for message in batch if message.error() is None]
         paused: dict[tuple[str, int], int] = {}
         for message in batch:
             topic, partition, offset = _place(message)

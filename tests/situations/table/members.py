@@ -97,7 +97,7 @@ ROWS = (
             Program(commit="each", name="twin", restart_s=3, waits=True, settings={"group.instance.id": "same"}),
         ),
         begin=(Action(0, "start", "twin"),),
-        right=Says(describe="two processes|same group.instance.id", history="static-member-replaced"),
+        right=Says(rules="shared-instance", describe="two processes", history="static-member-replaced"),
         wrong=Says(history="crash-loop"),
         harms=("reset", "evict"),
     ),
