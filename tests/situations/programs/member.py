@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import msgspec
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from tests.situations.programs.feeder import POISON
 from tests.situations.row import Spec
@@ -89,10 +89,7 @@ class Member:
     def _poll(self) -> None:
         if self._life.is_over(time.monotonic()):
             self._die()
-        batch = self._consumer.consume(self._spec.batch, 0.5)
-        if any((error := message.error()) is not None and error.fatal() for message in batch):
-            raise Over  # another process has its instance id
-        batch = [message for message in batch if message.error() is None]
+        batch = [message for message in self._consumer.consume(self._spec.batch, 0.5) if message.error() is None]
         paused: dict[tuple[str, int], int] = {}
         for message in batch:
             topic, partition, offset = _place(message)
@@ -189,6 +186,8 @@ class Member:
             self._consumer.commit(offsets=[TopicPartition(*at, n) for at, n in offsets.items()], asynchronous=False)
         except KafkaException as error:  # a rebalance came between
             self._say(f"E {error}")
+            if error.args[0].code() == KafkaError._FATAL:  # another process has its instance id
+                raise Over from None
         else:
             self._say("C " + " ".join(f"{topic}:{partition}={n}" for (topic, partition), n in offsets.items()))
 
