@@ -44,7 +44,8 @@ def main() -> int:
     begun = time.monotonic()
     with ExitStack() as stack:
         directory = asked.keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kgroup-situations-")))
-        results = run(rows, moments, directory, lambda line: print(line, flush=True))
+        whole = not asked.k and asked.until is Moment.TEN_MINUTES
+        results = run(rows, moments, directory, lambda line: print(line, flush=True), with_fleet=whole)
     if asked.write:
         store(results)
     bad = [result for result in results if result.is_bad]

@@ -13,6 +13,7 @@ from typing import Final
 from tests.helpers.kafka_world import KafkaWorld
 from tests.situations.clusters import one_broker
 from tests.situations.conclude import Cell
+from tests.situations.fleet import FLEET, look_at_fleet, make_fleet
 from tests.situations.judge import Judged, judge
 from tests.situations.programs.feeder import Feeder
 from tests.situations.programs.nursery import Nursery
@@ -25,6 +26,7 @@ JUDGES: Final = 2
 _TICK_S: Final = 0.1
 _LOOK_S: Final = 15.0
 """Until a look has been taken, at the most."""
+_FLEET_S: Final = 180.0
 
 Tell = Callable[[str], None]
 
@@ -37,11 +39,13 @@ def run(
     *,
     must_repeat: Callable[[Result], bool] = lambda _: False,
     most_s: float = math.inf,
+    with_fleet: bool = False,
 ) -> list[Result]:
     """What was said of each row at each moment, in the order of the looks.
 
     A row of which a result must be repeated is played a second time as soon as it is known, if there is time for that;
     then the second results count. After ``most_s`` it ends, and what was not looked at by then has no result.
+    ``with_fleet``: the last result is that of FLEET.
     """
     until_s = time.time() + most_s
     with (
@@ -59,10 +63,18 @@ def run(
             return stage
 
         stages = {row.id: staged(row, row.id) for row in rows}
+        if with_fleet:
+            make_fleet(world)
         tell(f"{len(rows)} rows on {bootstrap}, logs in {directory}")
         running = _Run(stages, staged, moments, nursery, judges, tell, must_repeat, until_s)
         try:
-            return running.to_the_end()
+            results = running.to_the_end()
+            if with_fleet:
+                groups = {group: stage.row for stage in stages.values() for group in stage.groups.values()}
+                cells = judges.submit(look_at_fleet, groups).result(_FLEET_S)
+                results.append(Result(FLEET, moments[-1], cells))
+                tell(results[-1].line())
+            return results
         finally:
             for stage in stages.values():
                 stage.stop()

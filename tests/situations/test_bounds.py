@@ -6,6 +6,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from tests.situations.fleet import FLEET
 from tests.situations.page import by_row, faults
 from tests.situations.results import stored
 from tests.situations.table import ROWS
@@ -28,7 +29,7 @@ PLAYED = {row_id: results for row_id, results in by_row(stored()).items() if row
 
 
 def test_results_are_of_situations_of_the_table() -> None:
-    assert {result.row for result in stored()} <= set(TABLE)
+    assert {result.row for result in stored()} <= {*TABLE, FLEET}
 
 
 def test_nothing_is_answered_wrongly_but_what_is_known() -> None:
