@@ -26,6 +26,7 @@ JUDGES: Final = 2
 _TICK_S: Final = 0.1
 _LOOK_S: Final = 15.0
 """Until a look has been taken, at the most."""
+_REPEATED_AT_ONCE: Final = 3
 _FLEET_S: Final = 180.0
 
 Tell = Callable[[str], None]
@@ -125,6 +126,8 @@ class _Run:
         self._looks = Looks()
         self._asked: dict[Future[Judged], Look] = {}
         self._results: dict[str, list[Result]] = {name: [] for name in stages}  # by stage
+        self._to_repeat: list[Row] = []
+        self._repeated: list[Row] = []
 
     def to_the_end(self) -> list[Result]:
         """Start a row each START_GAP_S, begin each after its healthy life, look when looks are due."""
@@ -146,16 +149,17 @@ class _Run:
             while look := self._looks.next_due(now):
                 self._ask(look)
             self._collect()
+            self._repeat()
             time.sleep(_TICK_S)
         return self._that_count()
 
     def _is_over(self) -> bool:
-        return all(len(results) == len(self._moments) for results in self._results.values())
+        return not self._to_repeat and all(len(each) == len(self._moments) for each in self._results.values())
 
     def _that_count(self) -> list[Result]:
         """Of a row that was played twice, to its end, the second results."""
         ended = {name for name, results in self._results.items() if len(results) == len(self._moments)}
-        seconds = {_again(name) for name in self._results}
+        seconds = {_again(row.id) for row in self._repeated}
         return [
             result
             for name, results in self._results.items()
@@ -190,14 +194,22 @@ class _Run:
         self._results[look.stage].append(result)
         second = _again(result.row)
         self._tell(result.line() + (" (second try)" if look.stage == second else ""))
-        if look.stage == second or second in self._stages or not self._must_repeat(result):
-            return
-        if time.time() + row.warm_s + self._moments[-1].seconds + _LOOK_S < self._until_s:
+        if look.stage != second and row not in (*self._to_repeat, *self._repeated) and self._must_repeat(result):
+            self._to_repeat.append(row)
+
+    def _repeat(self) -> None:
+        """Play rows a second time, a few at once: a machine that was too busy is not helped by more."""
+        open_ = sum(len(self._results[_again(row.id)]) < len(self._moments) for row in self._repeated)
+        while self._to_repeat and open_ < _REPEATED_AT_ONCE:
+            row = self._to_repeat.pop(0)
+            if time.time() + row.warm_s + self._moments[-1].seconds + _LOOK_S > self._until_s:
+                self._tell(f"     {row.id}: no time is left to play it a second time")
+                continue
             self._tell(f"     {row.id}: is played a second time")
-            self._stages[second] = self._staged(row, second)
-            self._results[second] = []
-        else:
-            self._tell(f"     {row.id}: no time is left to play it a second time")
+            open_ += 1
+            self._repeated.append(row)
+            self._stages[_again(row.id)] = self._staged(row, _again(row.id))
+            self._results[_again(row.id)] = []
 
 
 def _again(name: str) -> str:

@@ -1,0 +1,143 @@
+"""The loop of a run, with a clock of its own and stages that only say what is true: pure."""
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from tests.situations import run as module
+from tests.situations.conclude import Cell, Worth
+from tests.situations.judge import Judged
+from tests.situations.programs.nursery import Nursery
+from tests.situations.results import Result
+from tests.situations.row import Moment, Program, Row
+from tests.situations.stage import Stage
+
+ROW = Row(id="row", cause="", programs=(Program(commit="each"),), warm_s=40)
+MOMENTS = (Moment.HALF_A_MINUTE, Moment.TWO_MINUTES)
+
+
+class Clock:
+    """A second is as short as it can be."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+
+    def time(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+class Played:
+    """A stage that holds, but in some looks."""
+
+    groups: Mapping[str, str] = {}
+    topics: Mapping[str, str] = {}
+
+    def __init__(self, row: Row, directory: Path, void_at: tuple[int, ...] = ()) -> None:
+        self.row, self.directory, self.begun_s = row, directory, cast("float | None", None)
+        self._void_at, self.looks = void_at, 0
+
+    def start(self) -> None: ...
+    def tick(self, now_s: float, ended: Mapping[str, int]) -> None: ...
+    def symbols(self) -> Mapping[str, int]:
+        return {}
+
+    def begin(self, now_s: float) -> None:
+        self.begun_s = now_s
+
+    def holds(self, now_s: float) -> str:
+        self.looks += 1
+        return "why" if self.looks in self._void_at else ""
+
+
+class Nobody:
+    def ended(self) -> dict[str, int]:
+        return {}
+
+
+class Judges:
+    """Answer at once, so much later than they were asked."""
+
+    def __init__(self, clock: Clock, late_s: float) -> None:
+        self._clock, self._late_s = clock, late_s
+
+    def submit(self, *_: Any) -> Future[Judged]:
+        done: Future[Judged] = Future()
+        done.set_result(Judged(self._clock.now_s + self._late_s, 1.0, (Cell("lag", Worth.RIGHT),), {}))
+        return done
+
+
+Play = Callable[..., tuple[list[Result], list[str]]]
+
+
+@pytest.fixture
+def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Play:
+    """Plays rows, each void at some of its looks, and what is a second time at none; the results and what was told."""
+    clock = Clock()
+    monkeypatch.setattr(module, "time", clock)
+
+    def played(
+        void_at: Mapping[str, tuple[int, ...]], *, most_s: float = 10_000.0, late_s: float = 0.0
+    ) -> tuple[list[Result], list[str]]:
+        told: list[str] = []
+        stages = {name: cast(Stage, Played(replace(ROW, id=name), tmp_path, at)) for name, at in void_at.items()}
+        running = module._Run(
+            stages,
+            lambda row, name: cast(Stage, Played(row, tmp_path)),
+            MOMENTS,
+            cast(Nursery, Nobody()),
+            cast(ProcessPoolExecutor, Judges(clock, late_s)),
+            told.append,
+            lambda result: bool(result.void),
+            clock.now_s + most_s,
+        )
+        return running.to_the_end(), told
+
+    return played
+
+
+def test_each_row_is_looked_at_at_each_moment(play: Play) -> None:
+    results, told = play({"a": (), "b": ()})
+    assert sorted((result.row, result.moment) for result in results) == [
+        (row, moment) for row in "ab" for moment in sorted(MOMENTS)
+    ]
+    assert not any("second" in line for line in told)
+
+
+def test_the_second_results_of_a_row_count(play: Play) -> None:
+    results, told = play({"a": (1,), "b": ()})
+    assert [result.void for result in results] == [""] * 4
+    assert "     a: is played a second time" in told
+    assert sum("(second try)" in line for line in told) == 2
+
+
+def test_only_a_few_are_played_again_at_once(play: Play) -> None:
+    rows = dict.fromkeys("abcdef", (1,))
+    results, told = play(rows)
+    assert [result.void for result in results] == [""] * 12
+    again = [n for n, line in enumerate(told) if "is played a second time" in line]
+    first_end = next(n for n, line in enumerate(told) if "2m" in line and "second try" in line)
+    assert sum(n < first_end for n in again) == 3
+    assert len(again) == 6
+
+
+def test_without_time_for_a_second_play_the_first_results_count(play: Play) -> None:
+    results, told = play({"a": (2,)}, most_s=200)
+    assert [(result.moment, result.void) for result in results] == [("30s", ""), ("2m", "why")]
+    assert "     a: no time is left to play it a second time" in told
+
+
+def test_what_is_not_looked_at_in_time_has_no_result(play: Play) -> None:
+    results, _ = play({"a": ()}, most_s=100)
+    assert [result.moment for result in results] == [Moment.HALF_A_MINUTE]
+
+
+def test_what_is_looked_at_late_is_void(play: Play) -> None:
+    results, _ = play({"a": ()}, late_s=16, most_s=200)
+    assert [result.void for result in results] == ["late", ""]
