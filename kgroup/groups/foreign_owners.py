@@ -111,11 +111,21 @@ def _sink_connector(name: str, members: Sequence[Member]) -> Owner | None:
     client = next((m.client_id for m in members if m.client_id.startswith(_SINK_CLIENT)), None)
     if client is not None:
         connector, evidence = client[len(_SINK_CLIENT) :].rpartition("-")[0], f'(client id "{client}")'
-    elif name.startswith(_SINK_GROUP) and name != _SINK_GROUP:
-        connector, evidence = name[len(_SINK_GROUP) :], '(sink connectors consume as "connect-" and their name)'
+    elif named := connector_of(name):
+        connector, evidence = named, '(sink connectors consume as "connect-" and their name)'
     else:
         return None
     return Owner("Kafka Connect", evidence, "Connect moves its offsets itself:\n" + _connect_requests(connector))
+
+
+def connector_of(group_name: str) -> str | None:
+    """The sink connector whose group has this name by default; None if it is no such name."""
+    return group_name.removeprefix(_SINK_GROUP) or None if group_name.startswith(_SINK_GROUP) else None
+
+
+def status_request(connector: str) -> str:
+    """The REST request that shows whether a connector was stopped or its tasks failed: its group shows neither."""
+    return f"GET /connectors/{quote_url(connector, safe='')}/status"
 
 
 def _connect_requests(connector: str) -> str:

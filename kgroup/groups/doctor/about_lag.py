@@ -16,6 +16,7 @@ from kgroup.groups.doctor.finding import (
     unread_partitions_text,
 )
 from kgroup.groups.doctor.snapshot import NO_COMMITS, GroupSnapshot
+from kgroup.groups.foreign_owners import connector_of, status_request
 from kgroup.groups.lag.hot_partitions import hot_partitions
 from kgroup.groups.lag.rates import LagTrend, rate_words, span_words
 from kgroup.groups.lag.report import PartitionLag
@@ -313,10 +314,17 @@ def no_reader(snapshot: GroupSnapshot) -> Answer:
     check = (
         "check that commit first: the history shows its jump and the command that undoes it; then " if by_tool else ""
     )
+    connector = connector_of(group.name)
+    start = (
+        "start its consumers"
+        if connector is None
+        else f"ask Connect ({status_request(connector)}): restart a failed task, once what it cannot read is mended or "
+        "skipped, or resume a stopped connector"
+    )
     return NO_READER.finding(
         Severity.CRITICAL if critical else Severity.WARNING,
         f"{human_count(lag)} unread on {plural(len(rows), 'partition')}, no {what}{age}{_arriving(arrivals)}{tool}",
-        remedy=f"{check}start its consumers: they continue at the committed offsets; delete the group only if no "
+        remedy=f"{check}{start}: they continue at the committed offsets; delete the group only if no "
         "consumer will read it again",
         numbers={"lag": lag, "partition_count": len(rows)} | ({} if for_ms is None else {"no_reader_ms": for_ms}),
         affected=[p.where for p in rows],

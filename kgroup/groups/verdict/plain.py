@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kgroup.groups.foreign_owners import connector_of, status_request
 from kgroup.model.groups import Group, Partition, RangeStatus
 from kgroup.model.hidden_commits import hidden_words
 from kgroup.support.units import human_count, percent, plural
@@ -81,6 +82,9 @@ def members_sentence(group: Group) -> str | None:
     if group.is_rebalancing:
         return f"a rebalance is under way ({group.state}); check again in a moment"
     if group.state == "Empty" and group.totals.lag:
+        if connector := connector_of(group.name):
+            request = status_request(connector)
+            return f"no member reads: its connector is stopped, or its tasks failed; Connect knows which: {request}"
         what = "no member reads; its consumers, once started, continue at the committed offsets"
         return what if not group.is_simple else "no member reads; consumers with assign() are not visible"
     return None

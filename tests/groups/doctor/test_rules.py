@@ -345,3 +345,21 @@ def test_what_an_owner_may_be_reading_is_not_to_be_reset(members: tuple[Member, 
 
     assert isinstance(found, Finding)
     assert [str(each).split()[1] for each in found.commands] == [command]
+
+
+def test_what_has_no_reader_is_started_where_it_runs() -> None:
+    """The consumers of a sink connector are started by Connect, which alone knows why they ended."""
+    empty = unread(20 * M)
+    found = [
+        next(
+            item
+            for item in no_reader(replace(empty, group=replace(empty.group, name=name)))
+            if isinstance(item, Finding)
+        )
+        for name in ("orders", "connect-to-s3")
+    ]
+    assert [finding.remedy.partition(": they continue")[0] for finding in found] == [
+        "start its consumers",
+        "ask Connect (GET /connectors/to-s3/status): restart a failed task, once what it cannot read is mended or "
+        "skipped, or resume a stopped connector",
+    ]

@@ -60,7 +60,7 @@ DRAINS: dict[str, Any] = {"incoming": 100.0, "outgoing": 200.0}
 def judged(
     parts: Sequence[Part], state: str = "Stable", roster: Sequence[Member] | None = None, **other: Any
 ) -> GroupVerdict:
-    about: dict[str, Any] = {key: other.pop(key) for key in ("protocol_type", "type") if key in other}
+    about: dict[str, Any] = {key: other.pop(key) for key in ("name", "protocol_type", "type") if key in other}
     return group_verdict(group(parts, roster, state, **about), evidence(parts, **other))
 
 
@@ -343,6 +343,15 @@ CRASHES_AT_7 = (
             {
                 "READER": "all 5: no reader for 30m while 500/s (1m) arrive",
                 "->": "no member reads; its consumers, once started, continue at the committed offsets",
+            },
+        ),
+        # ... the consumers of a sink connector.
+        (
+            judged([replace(p, last_ago=HOUR // 2, age=HOUR // 2, owner=None) for p in FINE], "Empty", (),
+                   name="connect-to-s3"),
+            {
+                "->": "no member reads: its connector is stopped, or its tasks failed; Connect knows which: "
+                "GET /connectors/to-s3/status",
             },
         ),
         # ... and the log shows when they left: no reader, since then, and what was set back meanwhile.
