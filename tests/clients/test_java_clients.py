@@ -301,7 +301,8 @@ def test_the_end_of_a_streams_application_and_of_a_connector(
             assert "foreign-owner" in said.stderr + said.stdout
     assert {group: world.committed(group) for group in before} == before
     world.produce(ORDERS, 1)  # which the connector would read, if its worker is asked
-    assert described(kgroup, SINK)[SINK]["verdict"]["next"].endswith("Connect knows which: GET /connectors/jc-sink/status")
+    named = "Connect knows which: GET /connectors/jc-sink/status"
+    assert described(kgroup, SINK)[SINK]["verdict"]["next"].endswith(named)
 
 
 def test_a_killed_static_member_is_a_stop(kgroup: CommandLine, world: KafkaWorld, bootstrap: str) -> None:
