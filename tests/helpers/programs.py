@@ -57,8 +57,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
-    """Mark what CONTRIBUTING's commands select, and before it what has a fixture that needs programs."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what CONTRIBUTING's commands select, and before it what has a fixture that needs programs.
+
+    Situations are played where they are asked for: nothing runs beside them, and a run of a directory is soon over.
+    """
+    if "situations" not in config.option.markexpr:
+        played = [item for item in items if item.get_closest_marker("situations")]
+        items[:] = [item for item in items if item not in played]
+        config.hook.pytest_deselected(items=played)
     for item in items:
         for definitions in item._fixtureinfo.name2fixturedefs.values() if isinstance(item, pytest.Function) else ():
             if names := getattr(definitions[-1].func, "programs", ()):

@@ -39,6 +39,10 @@ def test_unmarked_afterwards():
 def test_with_a_fixture(shell):
     assert False, "nothing runs without its programs"
 
+@pytest.mark.situations
+def test_that_is_asked_for():
+    pass
+
 @pytest.mark.soak
 @pytest.mark.programs("nothing-that-is-said")
 def test_for_long():
@@ -77,6 +81,16 @@ def test_everyday_tests_find_python_and_java_alone_and_one_line_names_the_rest(t
 def test_the_others_have_the_programs_of_the_machine_or_fail(tmp_path: Path) -> None:
     code, lines = run(tmp_path, os.environ["PATH"], "-m", "not soak")
     assert code == 1, lines
-    assert "3 passed, 1 deselected, 1 error" in lines[-1]
+    assert "3 passed, 2 deselected, 1 error" in lines[-1]
     (error,) = [line for line in lines if line.startswith("ERROR")]
     assert "test_with_a_fixture - Failed: fish-of-nowhere: not installed here" in error
+
+
+@pytest.mark.parametrize(
+    ("expression", "passed"),
+    [("situations", "1 passed"), ("situations or everyday", "3 passed"), ("everyday", "2 passed")],
+)
+def test_situations_are_played_where_they_are_asked_for(tmp_path: Path, expression: str, passed: str) -> None:
+    code, lines = run(tmp_path, os.environ["PATH"], "-m", expression)
+    assert code == 0, lines
+    assert passed in lines[-1]
