@@ -11,12 +11,16 @@ import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Final
 
 from tests.situations.results import RESULTS, store
 from tests.situations.row import Moment
 from tests.situations.run import run
 from tests.situations.schedule import chosen
 from tests.situations.table import ROWS
+
+MOST_S: Final = 25 * 60.0
+"""Of a run; in a run of all rows, what was not judged is played a second time as long as this lasts."""
 
 
 def main() -> int:
@@ -45,12 +49,25 @@ def main() -> int:
     with ExitStack() as stack:
         directory = asked.keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kgroup-situations-")))
         whole = not asked.k and asked.until is Moment.TEN_MINUTES
-        results = run(rows, moments, directory, lambda line: print(line, flush=True), with_fleet=whole)
+        results = run(
+            rows,
+            moments,
+            directory,
+            lambda line: print(line, flush=True),
+            must_repeat=lambda result: whole and bool(result.void),
+            most_s=MOST_S,
+            with_fleet=whole,
+        )
     if asked.write:
         store(results)
     bad = [result for result in results if result.is_bad]
-    print(f"{len(results)} looks at {len(rows)} rows in {time.monotonic() - begun:.0f} s, {len(bad)} of them bad")
-    return int(bool(bad))
+    void = [result for result in bad if result.void]
+    missing = len(rows) * len(moments) + whole - len(results)
+    print(
+        f"{len(results)} looks at {len(rows)} rows in {time.monotonic() - begun:.0f} s, {len(bad)} of them bad: "
+        f"{len(void)} not judged, {sum(result.void == 'late' for result in void)} of these too late; {missing} missing"
+    )
+    return int(bool(bad or missing))
 
 
 if __name__ == "__main__":

@@ -146,7 +146,7 @@ class _Run:
                 if stage.begun_s is None and starts[name] + stage.row.warm_s <= now:
                     stage.begin(now)
                     self._looks.add(name, now, self._moments)
-            while look := self._looks.next_due(now):
+            while len(self._asked) < JUDGES and (look := self._looks.next_due(now)):
                 self._ask(look)
             self._collect()
             self._repeat()
@@ -169,7 +169,8 @@ class _Run:
 
     def _ask(self, look: Look) -> None:
         stage = self._stages[look.stage]
-        if why := stage.holds(time.time()):
+        now_s = time.time()
+        if why := stage.holds(now_s) or ("late" if is_late(look, now_s) else ""):
             self._keep(look, void=why)
         else:
             asked = self._judges.submit(judge, stage.row, stage.groups, stage.topics, stage.symbols())

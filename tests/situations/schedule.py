@@ -30,22 +30,23 @@ class Look(NamedTuple):
 
 
 class Looks:
-    """What is to be looked at, by due time."""
+    """What is to be looked at, and what is due of it, first what would be too late first."""
 
     def __init__(self) -> None:
-        self._due: list[Look] = []
+        self._to_come: list[Look] = []
+        self._due: list[tuple[float, Look]] = []
 
     def add(self, stage: str, begun_s: float, moments: Iterable[Moment]) -> None:
         """All looks at a stage that began at ``begun_s``."""
         for moment in moments:
-            heapq.heappush(self._due, Look(begun_s + moment.seconds, stage, moment))
+            heapq.heappush(self._to_come, Look(begun_s + moment.seconds, stage, moment))
 
     def next_due(self, now_s: float) -> Look | None:
-        """The look that waited longest; None if none is due."""
-        return heapq.heappop(self._due) if self._due and self._due[0].at_s <= now_s else None
-
-    def __len__(self) -> int:
-        return len(self._due)
+        """The look that can wait least; None if none is due."""
+        while self._to_come and self._to_come[0].at_s <= now_s:
+            look = heapq.heappop(self._to_come)
+            heapq.heappush(self._due, (look.at_s + TOLERANCE_S[look.moment], look))
+        return heapq.heappop(self._due)[1] if self._due else None
 
 
 def is_late(look: Look, now_s: float) -> bool:

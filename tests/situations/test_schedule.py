@@ -15,7 +15,14 @@ def test_looks_come_when_they_are_due() -> None:
     assert looks.next_due(135) == Look(130, "first", Moment.HALF_A_MINUTE)
     assert looks.next_due(135) == Look(131, "second", Moment.HALF_A_MINUTE)
     assert looks.next_due(135) is None
-    assert len(looks) == 1
+
+
+def test_of_what_is_due_comes_first_what_can_wait_least() -> None:
+    looks = Looks()
+    looks.add("early", 0, (Moment.TEN_MINUTES,))
+    looks.add("later", 575, (Moment.HALF_A_MINUTE,))
+    assert looks.next_due(606) == Look(605, "later", Moment.HALF_A_MINUTE)
+    assert looks.next_due(606) == Look(600, "early", Moment.TEN_MINUTES)
 
 
 def test_a_look_too_late_says_nothing_of_its_moment() -> None:
