@@ -1,0 +1,142 @@
+"""What a command did to groups: what their members processed and where offsets were, before it and after. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from tests.situations.programs.logs import Place, Truth
+
+STANDS_MS: Final = 15_000
+"""A partition with unread records stands if none was processed for the first time for so long."""
+
+
+class Outcome(StrEnum):
+    """What became of a printed command."""
+
+    READ = "read"  # it answered, and changed nothing
+    HELPED = "helped"  # what stood goes on
+    USELESS = "useless"  # executed, and nothing is better
+    REFUSED = "refused"  # kgroup, which printed it, does not execute it
+    HARMED = "harmed"
+    NOT_TRIED = "not tried"  # the copy was not as the row says, or printed no such command
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One group at an instant: by its members' own logs, and by plain clients."""
+
+    did: Truth
+    committed: Mapping[Place, int]
+    in_flight: int = 0  # records that a client commits when they are delivered, and processes afterwards
+    members: frozenset[str] = frozenset()  # client ids, as the broker has them
+    pids: Mapping[str, int] = field(default_factory=dict)  # of its processes that live, by client id
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """A partition at an instant."""
+
+    start: int
+    end: int
+    poison: frozenset[int] = frozenset()  # nobody can process these: to pass them is no harm
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """All that a command could reach, at an instant."""
+
+    at_ms: int
+    groups: Mapping[str, Group]
+    logs: Mapping[Place, Log]
+    others: Mapping[Place, int] = field(default_factory=dict)  # commits of a group that nobody runs
+
+
+def harm(before: Seen, after: Seen, said_repeated: int = 0) -> list[str]:
+    """In words, what a command broke; nothing if it did no harm. `said_repeated` is what its plan announced."""
+    found = []
+    for name, group in after.groups.items():
+        earlier = before.groups[name]
+        lost = {place: _skipped(group, place, after) - _skipped(earlier, place, before) for place in group.committed}
+        found += [f"skipped {_offsets(place, offsets)}" for place, offsets in lost.items() if offsets]
+        again = {place: repeated(earlier, group, place) for place in earlier.committed}
+        if sum(map(len, again.values())) > said_repeated:
+            found += [f"repeated {_offsets(place, offsets)}" for place, offsets in again.items() if offsets]
+        found += [f"evicted {member}, which worked" for member in sorted(_evicted(earlier, group, before.at_ms))]
+    if before.others != after.others:
+        found.append("changed offsets of another group")
+    return found
+
+
+def useless(before: Seen, after: Seen) -> str:
+    """Why a command is of no use, in words; "" if what was wrong before is no more."""
+    stood = {name: standing(before, name) for name in before.groups}
+    still = [
+        f"{place[0]}:{place[1]} of {name}"
+        for name, places in stood.items()
+        for place in places
+        if place in after.groups[name].committed and not _goes_on(before, after, name, place)
+    ]
+    if still:
+        return f"no progress of {', '.join(still)}"
+    if any(stood.values()):
+        return ""
+    unread = [sum(len(_skipped(group, place, seen)) for group in seen.groups.values() for place in seen.logs)
+              for seen in (before, after)]  # fmt: skip
+    return "" if unread[1] < unread[0] else "nothing stood before it, and nothing is better"
+
+
+def standing(seen: Seen, group: str) -> list[Place]:
+    """The partitions with unread records of which none was processed for the first time lately."""
+    one = seen.groups[group]
+    return [
+        place
+        for place, log in seen.logs.items()
+        if place in one.committed
+        and log.end > max(one.committed[place], log.start)
+        and seen.at_ms - _newest_ms(one.did, place) > STANDS_MS
+    ]
+
+
+def repeated(before: Group, after: Group, place: Place) -> set[int]:
+    """What was committed and processed, and was processed again since. What was not yet committed may always be."""
+    earlier, later = before.did.processed.get(place, {}), after.did.processed.get(place, {})
+    return {
+        offset
+        for offset, times in earlier.items()
+        if offset < before.committed.get(place, 0) and len(later.get(offset, ())) > len(times)
+    }
+
+
+def _skipped(group: Group, place: Place, seen: Seen) -> set[int]:
+    """Records in the log that the commit has passed, and no member has processed."""
+    committed = group.committed.get(place, 0)
+    log = seen.logs[place]
+    passed = set(range(log.start, min(committed - group.in_flight, log.end)))
+    return passed - group.did.processed.get(place, {}).keys() - log.poison
+
+
+def _evicted(before: Group, after: Group, at_ms: int) -> set[str]:
+    """Members that worked, whose process lives on, and which are members no more."""
+    worked = {name for name, ms in before.did.busy_ms.items() if at_ms - ms <= STANDS_MS}
+    same = {name for name, pid in before.pids.items() if after.pids.get(name) == pid}
+    return (worked & same & before.members) - after.members
+
+
+def _goes_on(before: Seen, after: Seen, group: str, place: Place) -> bool:
+    """Whether records that were new came after the command, and commits of them."""
+    was, now = before.groups[group], after.groups[group]
+    return (
+        place not in standing(after, group)
+        and _newest_ms(now.did, place) > before.at_ms
+        and now.committed[place] > was.committed.get(place, -1)
+    )
+
+
+def _newest_ms(did: Truth, place: Place) -> int:
+    """When a record was last processed for the first time."""
+    return max((min(times) for times in did.processed.get(place, {}).values()), default=0)
+
+
+def _offsets(place: Place, offsets: set[int]) -> str:
+    return f"{len(offsets)} of {place[0]}:{place[1]}, from {min(offsets)}"
