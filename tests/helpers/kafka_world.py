@@ -106,6 +106,33 @@ class KafkaWorld:
         place = ClientPartition(topic, partition)
         return int(self._admin.list_offsets({place: OffsetSpec.latest()})[place].result(30).offset)
 
+    def start(self, topic: str, partition: int = 0) -> int:
+        """The offset of its first record, or where deleting has moved that to."""
+        place = ClientPartition(topic, partition)
+        return int(self._admin.list_offsets({place: OffsetSpec.earliest()})[place].result(30).offset)
+
+    def offsets_of_records(self, topic: str, partition: int, first: int, end: int) -> frozenset[int]:
+        """Those in [first, end) at which a committed record is: not a marker, nor what compaction or an abort took."""
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "unused", "enable.auto.commit": False,
+                             "enable.partition.eof": True})  # fmt: skip
+        found: set[int] = set()
+        try:
+            consumer.assign([ClientPartition(topic, partition, first)])
+            while not found or max(found) < end - 1:
+                (message,) = consumer.consume(1, 10) or (None,)
+                offset = None if message is None or message.error() is not None else message.offset()
+                if offset is None:
+                    break
+                found.add(offset)
+        finally:
+            consumer.close()
+        return frozenset(offset for offset in found if offset < end)
+
+    def clients(self, group: str) -> frozenset[str]:
+        """The client ids of its members."""
+        described = self._admin.describe_consumer_groups([group])[group].result(30)
+        return frozenset(member.client_id for member in described.members)
+
     def records(self, topic: str, partition: int = 0) -> list[tuple[bytes | None, bytes | None]]:
         """(key, value) of every record of a partition, in order."""
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "unused", "enable.auto.commit": False})
@@ -175,6 +202,10 @@ class KafkaWorld:
             if (group in found)
             else {(tp.topic, tp.partition): (given.offset, given.metadata) for tp, given in found.items()}
         )
+
+    def offsets(self, group: str) -> dict[tuple[str, int], int]:
+        """Committed offsets by (topic, partition)."""
+        return {place: offset for place, (offset, _) in self.committed(group).items()}
 
     def exact(self, group: str) -> dict[tuple[str, int], tuple[int, str, int | None]]:
         """(offset, metadata, leader epoch) by (topic, partition): all that a commit consists of."""

@@ -33,6 +33,7 @@ def main() -> int:
     parser.add_argument(
         "--until", type=Moment, choices=list(Moment), default=Moment.TWO_MINUTES, help="the last look; 2m without it"
     )
+    parser.add_argument("--advice", action="store_true", help="execute the commands that are printed, in copies")
     parser.add_argument("--write", action="store_true", help=f"put the results into {RESULTS.name}")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep logs of members and what was said there")
     asked = parser.parse_args()
@@ -57,6 +58,7 @@ def main() -> int:
             must_repeat=lambda result: whole and bool(result.void),
             most_s=MOST_S,
             with_fleet=whole,
+            advice=asked.advice,
         )
     if asked.write:
         store(results)

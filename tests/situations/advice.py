@@ -12,10 +12,14 @@ from typing import Final
 CHANGING: Final = frozenset({"reset", "delete-offsets", "delete", "evict", "undo", "catchup"})
 """Verbs whose advice a healthy group must never get. `migrate` is an offer, made to healthy groups alone."""
 
+PLANNED: Final = frozenset({"catchup"})
+"""Of these the plan alone is tried: `catchup` delivers by Spark."""
+
 _LEFT_OUT: Final = frozenset({"-b", "--bootstrap-server", "--timeout", "-o", "--output", "--execute"})
 _FAR: Final = 2
 _PLACE: Final = re.compile(r"(.+:\d+)(?:=(\d+))?")
 _SYMBOL: Final = re.compile(r"=([PBCE])([+-]\d+)?\b")
+_NUMBER: Final = re.compile(r"=\d+")
 _NAMES: Final = frozenset({"--instance", "--member", "--client", "--topic"})
 
 
@@ -62,6 +66,11 @@ def matches(shaped: str, pattern: str, symbols: Mapping[str, int]) -> bool:
         return "=unknown" if value is None else f"={relative(value + int(match[2] or 0), symbols)}"
 
     return set(_SYMBOL.sub(near, pattern).split()) <= set(shaped.split())
+
+
+def alike(shaped: str, other: str) -> bool:
+    """Whether two shapes are of one advice: an offset that no symbol is near differs from run to run."""
+    return _NUMBER.sub("=N", shaped) == _NUMBER.sub("=N", other)
 
 
 def changes(shaped: str) -> bool:

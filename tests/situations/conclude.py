@@ -53,8 +53,8 @@ def conclude(row: Row, said: Said, symbols: Mapping[str, int]) -> Cell:
     wrong = list(_wrong(row, said, symbols))
     if harmful or wrong:
         why = "; ".join([*(f"prints `{command}`" for command in harmful), *wrong])
-        return Cell(said.verb, Worth.HARMFUL if harmful else Worth.WRONG, why, said.commands)
-    return Cell(said.verb, _worth(row, said, symbols), commands=said.commands)
+        return Cell(said.verb, Worth.HARMFUL if harmful else Worth.WRONG, why, tuple(said.commands))
+    return Cell(said.verb, _worth(row, said, symbols), commands=tuple(said.commands))
 
 
 def _is_harmful(command: str, row: Row, symbols: Mapping[str, int]) -> bool:

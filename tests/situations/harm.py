@@ -40,10 +40,11 @@ class Log:
     start: int
     end: int
     poison: frozenset[int] = frozenset()  # nobody can process these: to pass them is no harm
+    holes: frozenset[int] = frozenset()  # offsets without a committed record, as far as that was asked
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class State:
     """All that a command could reach, at an instant."""
 
     at_ms: int
@@ -52,12 +53,15 @@ class Seen:
     others: Mapping[Place, int] = field(default_factory=dict)  # commits of a group that nobody runs
 
 
-def harm(before: Seen, after: Seen, said_repeated: int = 0) -> list[str]:
+def harm(before: State, after: State, said_repeated: int = 0) -> list[str]:
     """In words, what a command broke; nothing if it did no harm. `said_repeated` is what its plan announced."""
     found = []
     for name, group in after.groups.items():
         earlier = before.groups[name]
-        lost = {place: _skipped(group, place, after) - _skipped(earlier, place, before) for place in group.committed}
+        lost = {
+            place: skipped(group, place, after.logs[place]) - skipped(earlier, place, before.logs[place])
+            for place in group.committed
+        }
         found += [f"skipped {_offsets(place, offsets)}" for place, offsets in lost.items() if offsets]
         again = {place: repeated(earlier, group, place) for place in earlier.committed}
         if sum(map(len, again.values())) > said_repeated:
@@ -68,7 +72,7 @@ def harm(before: Seen, after: Seen, said_repeated: int = 0) -> list[str]:
     return found
 
 
-def useless(before: Seen, after: Seen) -> str:
+def useless(before: State, after: State) -> str:
     """Why a command is of no use, in words; "" if what was wrong before is no more."""
     stood = {name: standing(before, name) for name in before.groups}
     still = [
@@ -81,20 +85,18 @@ def useless(before: Seen, after: Seen) -> str:
         return f"no progress of {', '.join(still)}"
     if any(stood.values()):
         return ""
-    unread = [sum(len(_skipped(group, place, seen)) for group in seen.groups.values() for place in seen.logs)
-              for seen in (before, after)]  # fmt: skip
-    return "" if unread[1] < unread[0] else "nothing stood before it, and nothing is better"
+    return "" if _all_skipped(after) < _all_skipped(before) else "nothing stood before it, and nothing is better"
 
 
-def standing(seen: Seen, group: str) -> list[Place]:
+def standing(state: State, group: str) -> list[Place]:
     """The partitions with unread records of which none was processed for the first time lately."""
-    one = seen.groups[group]
+    one = state.groups[group]
     return [
         place
-        for place, log in seen.logs.items()
+        for place, log in state.logs.items()
         if place in one.committed
         and log.end > max(one.committed[place], log.start)
-        and seen.at_ms - _newest_ms(one.did, place) > STANDS_MS
+        and state.at_ms - _newest_ms(one.did, place) > STANDS_MS
     ]
 
 
@@ -108,12 +110,14 @@ def repeated(before: Group, after: Group, place: Place) -> set[int]:
     }
 
 
-def _skipped(group: Group, place: Place, seen: Seen) -> set[int]:
+def skipped(group: Group, place: Place, log: Log) -> set[int]:
     """Records in the log that the commit has passed, and no member has processed."""
-    committed = group.committed.get(place, 0)
-    log = seen.logs[place]
-    passed = set(range(log.start, min(committed - group.in_flight, log.end)))
-    return passed - group.did.processed.get(place, {}).keys() - log.poison
+    passed = set(range(log.start, min(group.committed.get(place, 0) - group.in_flight, log.end)))
+    return passed - group.did.processed.get(place, {}).keys() - log.poison - log.holes
+
+
+def _all_skipped(state: State) -> int:
+    return sum(len(skipped(group, place, log)) for group in state.groups.values() for place, log in state.logs.items())
 
 
 def _evicted(before: Group, after: Group, at_ms: int) -> set[str]:
@@ -123,11 +127,11 @@ def _evicted(before: Group, after: Group, at_ms: int) -> set[str]:
     return (worked & same & before.members) - after.members
 
 
-def _goes_on(before: Seen, after: Seen, group: str, place: Place) -> bool:
-    """Whether records that were new came after the command, and commits of them."""
+def _goes_on(before: State, after: State, group: str, place: Place) -> bool:
+    """Whether records that were new came after the command, and commits of them, if only up to the next poison."""
     was, now = before.groups[group], after.groups[group]
     return (
-        place not in standing(after, group)
+        (place not in standing(after, group) or now.committed[place] in after.logs[place].poison)
         and _newest_ms(now.did, place) > before.at_ms
         and now.committed[place] > was.committed.get(place, -1)
     )

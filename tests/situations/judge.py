@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from tests.helpers.command_line import CommandLine
@@ -27,6 +27,7 @@ class Judged:
     took_s: float
     cells: tuple[Cell, ...]
     pages: Mapping[str, str]  # of each verb, to be read by people
+    commands: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # as printed, by verb and shape
 
 
 def judge(row: Row, groups: Mapping[str, str], topics: Mapping[str, str], symbols: Mapping[str, int]) -> Judged:
@@ -35,12 +36,22 @@ def judge(row: Row, groups: Mapping[str, str], topics: Mapping[str, str], symbol
     began_s = time.time()
     pages = {}
     cells = []
+    commands = {}
     for verb, *options in LOOKS:
         answer = CommandLine()(verb, group, *options, "-o", "json", exit_code=None)
         pages[verb] = answer.stdout + answer.stderr
         if answer.stdout:
-            cells.append(conclude(row, said(answer.json, group, topics, symbols), symbols))
+            found = said(answer.json, group, topics, symbols)
+            cells.append(conclude(row, found, symbols))
+            commands[verb] = found.commands
         else:  # it could not answer: right where nothing can, as while a broker stands
             last = answer.stderr.strip().rpartition("\n")[2]
             cells.append(Cell(verb, Worth.SILENT, f"exit {answer.exit_code}: {last}"))
-    return Judged(began_s, time.time() - began_s, tuple(cells), pages)
+    return Judged(began_s, time.time() - began_s, tuple(cells), pages, commands)
+
+
+def commands_of(verb: str, group: str, topics: Mapping[str, str], symbols: Mapping[str, int]) -> Mapping[str, str]:
+    """What a verb prints of a group now: each command by its shape."""
+    (options,) = (options for name, *options in LOOKS if name == verb)
+    answer = CommandLine()(verb, group, *options, "-o", "json", exit_code=None)
+    return said(answer.json, group, topics, symbols).commands if answer.stdout else {}

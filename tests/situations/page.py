@@ -1,10 +1,24 @@
 """The generated part of docs/reference/conclusions.md: what was said of each situation. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from tests.situations.conclude import Worth, named
-from tests.situations.results import Result
+from tests.situations.harm import Outcome
+from tests.situations.results import Result, Tried
 from tests.situations.row import Moment, Row
+
+_TRIED: Final = (
+    "Commands that only read ran on the group itself. They must answer, and change nothing.",
+    "The others ran in a copy of the situation, with `--execute`, as they were printed.",
+    "If the plan needed an empty group, the application was stopped, and started afterwards.",
+    "45 seconds later the logs of its members show what became of it:",
+    "",
+    "- helped: partitions that made no progress make progress, or records that were skipped are processed;",
+    "- useless: nothing is better;",
+    "- refused: kgroup does not execute it;",
+    "- harmed: records were skipped, or repeated beyond what the plan shows, or a working member was evicted.",
+)
 
 Played = Mapping[str, Mapping[Moment, Result]]
 """Results by row and moment."""
@@ -24,6 +38,7 @@ def faults(row: Row, results: Mapping[Moment, Result]) -> list[str]:
 
 
 def _faults_at(row: Row, moment: Moment, result: Result) -> Iterator[str]:
+    yield from (tried.line() for tried in result.tried if tried.outcome is Outcome.HARMED)
     if result.void:
         yield f"not judged: {result.void}"
     elif result.is_bad:
@@ -33,7 +48,7 @@ def _faults_at(row: Row, moment: Moment, result: Result) -> Iterator[str]:
 
 
 def as_markdown(rows: Sequence[Row], results: Iterable[Result]) -> str:
-    """Totals, then a table of the healthy and one of the sick, and each fault."""
+    """Totals, a table of the healthy and one of the sick, what became of printed commands, and each fault."""
     played = by_row(results)
     shown = [row for row in rows if row.id in played]
     wrong = {row.id: found for row in shown if (found := faults(row, played[row.id]))}
@@ -42,17 +57,34 @@ def as_markdown(rows: Sequence[Row], results: Iterable[Result]) -> str:
         f"{len(shown) - len(wrong)} were answered rightly.",
         "",
     ]
+    headings = ["situation", "what is true", *Moment]
+    tried = {row.id: [each for result in played[row.id].values() for each in result.tried] for row in shown}
+    if any(tried.values()):
+        headings.append("commands tried")
     for title, healthy in (("Healthy", True), ("Sick", False)):
-        lines += [f"### {title}", "", f"| situation | what is true | {' | '.join(Moment)} |", "|---|---|---|---|---|"]
+        lines += [f"### {title}", "", f"| {' | '.join(headings)} |", "|---" * len(headings) + "|"]
         for row in shown:
             if row.healthy is healthy:
-                cells = (_cell(row, moment, played[row.id].get(moment)) for moment in Moment)
+                cells = [_cell(row, moment, played[row.id].get(moment)) for moment in Moment]
+                if any(tried.values()):
+                    cells.append(_outcomes(tried[row.id]))
                 lines.append(f"| {row.id} | {row.cause} | {' | '.join(cells)} |")
         lines.append("")
+    if any(tried.values()):
+        lines += ["### Commands that were tried", "", *_TRIED, "", "```text"]
+        for row_id, commands in tried.items():
+            lines += [row_id, *(f"  {each.line()}" for each in commands)] if commands else []
+        lines += ["```", ""]
     lines += ["### Not right", "", "```text"]
     for row_id, found in wrong.items():
         lines += [row_id, *(f"  {fault}" for fault in found)]
     return "\n".join([*lines, "```"])
+
+
+def _outcomes(tried: Sequence[Tried]) -> str:
+    """`read 3, helped 1`."""
+    counts = {outcome: sum(each.outcome is outcome for each in tried) for outcome in Outcome}
+    return ", ".join(f"{outcome} {count}" for outcome, count in counts.items() if count) or "-"
 
 
 def _cell(row: Row, moment: Moment, result: Result | None) -> str:

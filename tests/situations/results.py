@@ -8,9 +8,22 @@ from typing import Final
 import msgspec
 
 from tests.situations.conclude import BAD, Cell, Worth
+from tests.situations.harm import Outcome
 from tests.situations.row import Moment, Row
 
 RESULTS: Final = Path(__file__).with_name("results.json")
+
+
+class Tried(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A command that was printed, and what became of it."""
+
+    command: str  # its shape
+    outcome: Outcome
+    why: str = ""
+
+    def line(self) -> str:
+        """`helped: reset --to-offset t:0=P+1`."""
+        return f"{self.outcome}: {self.command}" + (f" ({self.why})" if self.why else "")
 
 
 class Result(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -21,6 +34,7 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
     cells: tuple[Cell, ...] = ()
     digest: str = ""  # of the row as it was played
     void: str = ""  # why nothing was judged: late, or the situation was not as the row says
+    tried: tuple[Tried, ...] = ()  # what was printed first at this moment, and `restart` and `start` that help
 
     @property
     def is_bad(self) -> bool:

@@ -13,11 +13,12 @@ from typing import Final
 from tests.helpers.kafka_world import KafkaWorld
 from tests.situations.clusters import one_broker
 from tests.situations.conclude import Cell
+from tests.situations.copies import Copies
 from tests.situations.fleet import FLEET, look_at_fleet, make_fleet
 from tests.situations.judge import Judged, judge
 from tests.situations.programs.feeder import Feeder
 from tests.situations.programs.nursery import Nursery
-from tests.situations.results import Result, digest
+from tests.situations.results import Result, digest, stored
 from tests.situations.row import Moment, Row
 from tests.situations.schedule import START_GAP_S, Look, Looks, is_late
 from tests.situations.stage import Stage
@@ -41,12 +42,14 @@ def run(
     must_repeat: Callable[[Result], bool] = lambda _: False,
     most_s: float = math.inf,
     with_fleet: bool = False,
+    advice: bool = False,
 ) -> list[Result]:
     """What was said of each row at each moment, in the order of the looks.
 
     A row of which a result must be repeated is played a second time as soon as it is known, if there is time for that;
     then the second results count. After ``most_s`` it ends, and what was not looked at by then has no result.
     ``with_fleet``: the last result is that of FLEET.
+    With ``advice`` printed commands are tried, and the results say what became of them.
     """
     until_s = time.time() + most_s
     with (
@@ -55,6 +58,7 @@ def run(
         Nursery() as nursery,
         Feeder(bootstrap) as feeder,
         _judges(bootstrap, directory) as judges,
+        _judges(bootstrap, directory) as readers,
     ):
 
         def staged(row: Row, name: str) -> Stage:
@@ -67,7 +71,10 @@ def run(
         if with_fleet:
             make_fleet(world)
         tell(f"{len(rows)} rows on {bootstrap}, logs in {directory}")
-        running = _Run(stages, staged, moments, nursery, judges, tell, must_repeat, until_s)
+        copies = Copies(staged, world, feeder, readers, tell) if advice else None
+        if copies:
+            copies.expect(rows, moments[-1], stored())
+        running = _Run(stages, staged, moments, nursery, judges, tell, must_repeat, until_s, copies)
         try:
             results = running.to_the_end()
             if with_fleet:
@@ -79,6 +86,8 @@ def run(
         finally:
             for stage in stages.values():
                 stage.stop()
+            if copies:
+                copies.stop()
 
 
 @contextmanager
@@ -120,9 +129,11 @@ class _Run:
         tell: Tell,
         must_repeat: Callable[[Result], bool],
         until_s: float,
+        copies: Copies | None = None,
     ) -> None:
         self._stages, self._staged, self._moments, self._nursery = stages, staged, moments, nursery
         self._judges, self._tell, self._must_repeat, self._until_s = judges, tell, must_repeat, until_s
+        self._copies = copies
         self._looks = Looks()
         self._asked: dict[Future[Judged], Look] = {}
         self._results: dict[str, list[Result]] = {name: [] for name in stages}  # by stage
@@ -150,18 +161,21 @@ class _Run:
                 self._ask(look)
             self._collect()
             self._repeat()
+            if self._copies:
+                self._copies.tick(now, ended)
             time.sleep(_TICK_S)
         return self._that_count()
 
     def _is_over(self) -> bool:
-        return not self._to_repeat and all(len(each) == len(self._moments) for each in self._results.values())
+        judged = not self._to_repeat and all(len(each) == len(self._moments) for each in self._results.values())
+        return judged and (self._copies is None or self._copies.are_over())
 
     def _that_count(self) -> list[Result]:
         """Of a row that was played twice, to its end, the second results."""
         ended = {name for name, results in self._results.items() if len(results) == len(self._moments)}
         seconds = {_again(row.id) for row in self._repeated}
         return [
-            result
+            self._copies.with_tried(result) if self._copies else result
             for name, results in self._results.items()
             if _again(name) not in ended and (name not in seconds or name in ended)
             for result in results
@@ -186,6 +200,8 @@ class _Run:
             judged = future.result()
             for verb, page in judged.pages.items():
                 (stage.directory / f"{look.moment}-{verb}.json").write_text(page)
+            if self._copies:
+                self._copies.looked(stage, look.moment, judged.commands)
             late = is_late(look, judged.at_s)
             self._keep(look, judged.cells, void="late" if late else "")
 

@@ -22,13 +22,13 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What one verb says of one group. Topics are named as in the row; commands are shapes."""
+    """What one verb says of one group. Topics are named as in the row."""
 
     verb: str
     statuses: Mapping[str, str]  # by place; a partition whose status is unknown has none
     findings: tuple[Finding, ...]
     sentences: tuple[str, ...]
-    commands: tuple[str, ...]
+    commands: Mapping[str, str]  # as printed, by shape
     early: tuple[str, ...]  # why something is not known yet
 
 
@@ -57,7 +57,7 @@ def said(document: Json, group: str, topics: Mapping[str, str], symbols: Mapping
             for one in each.get("findings", ())
         ),
         sentences=tuple(_as_in_row(sentence, topics) for sentence in sentences),
-        commands=tuple(dict.fromkeys(shape(each, group, topics, symbols) for each in _commands(subjects))),
+        commands={shape(each, group, topics, symbols): each for each in _commands(subjects)},
         early=tuple(early),
     )
 

@@ -1,14 +1,16 @@
 """A row that runs: its names, its members and who starts them again, its actions, and what is true of it."""
 
 import signal
+import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Protocol
 
 from tests.helpers.kafka_world import KafkaWorld
+from tests.situations.harm import Group, Log, State, skipped
 from tests.situations.holds import Body, Seen, why_not
-from tests.situations.programs.logs import Truth, fold, read_logs
+from tests.situations.programs.logs import Place, Truth, fold, read_logs
 from tests.situations.row import CLIENT_SETTINGS, Action, Feed, Program, Row, Spec
 
 SIGNALS: Final = {
@@ -117,12 +119,12 @@ class Stage:
                     self._broken = f"{member.name} failed, see stderr"
                 delay = member.program.restart_s
                 member.again_at_s = now_s + delay if member.wanted and delay is not None else None
-            if member.pid is None and member.again_at_s is not None and member.again_at_s <= now_s:
+            if member.wanted and member.pid is None and member.again_at_s is not None and member.again_at_s <= now_s:
                 self._start(member)
         while self.begun_s is not None and self._open and self.begun_s + self._open[0].after_s <= now_s:
             action = self._open.pop(0)
             try:
-                self._do(action, now_s)
+                self.do(action, now_s)
             except Exception as error:  # one row that is written wrongly must not end the run of all
                 self._broken = f"{action.do} {action.what}: {error!r}"
 
@@ -130,6 +132,40 @@ class Stage:
         """What the members of one of the row's groups did so far."""
         members = {member.name: member.pid for member in self._members if member.program.group == group}
         return fold(read_logs(self.directory, members), {name for name, pid in members.items() if pid is not None})
+
+    def state(self) -> State:
+        """The truth of its groups now. Offsets are read before logs: what is committed was written there by then."""
+        committed = {group: self._world.offsets(real) for group, real in self.groups.items()}
+        groups = {}
+        for group, real in self.groups.items():
+            programs = [program for program in self.row.programs if program.group == group]
+            groups[real] = Group(
+                did=self.truth(group),
+                committed=committed[group],
+                in_flight=max(program.batch if program.commit == "auto" else 0 for program in programs),
+                members=self._world.clients(real),
+                pids={member.name: member.pid for member in self._members
+                      if member.pid is not None and member.program in programs},
+            )  # fmt: skip
+        places = [(real, n) for topic, real in self.topics.items() for n in range(self.row.topics[topic])]
+        return State(int(time.time() * 1000), groups, {place: self._log(place, groups.values()) for place in places})
+
+    def _log(self, place: Place, groups: Iterable[Group]) -> Log:
+        """A partition; where a group may have skipped records it is read, since there may be none."""
+        log = Log(self._world.start(*place), self._world.end(*place), frozenset(self._feeder.poisoned(*place)))
+        passed = set().union(*(skipped(group, place, log) for group in groups))
+        if not passed:
+            return log
+        records = self._world.offsets_of_records(*place, min(passed), max(passed) + 1)
+        return replace(log, holes=frozenset(passed - records))
+
+    def living(self) -> dict[str, int]:
+        """The process of each member that lives, by its name."""
+        return {member.name: member.pid for member in self._members if member.pid is not None}
+
+    def wanted(self, name: str = "") -> list[str]:
+        """Those of a program, or of all, that are to live, though they may be dead just now."""
+        return [member.name for member in self._named(name) if member.wanted]
 
     def stop(self) -> None:
         """All members end at once, for good."""
@@ -166,7 +202,7 @@ class Stage:
         member.started = True
         member.pid = self._nursery.start(spec)
 
-    def _do(self, action: Action, now_s: float) -> None:
+    def do(self, action: Action, now_s: float) -> None:
         """Carry out one action."""
         match action.do:
             case "poison":

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.situations.harm import Group, Log, Seen, harm, useless
+from tests.situations.harm import Group, Log, State, harm, useless
 from tests.situations.programs.logs import fold
 
 T0, T1 = ("t", 0), ("t", 1)
@@ -13,11 +13,11 @@ EXECUTED_MS = 100_000
 SEEN_MS = 145_000
 
 
-def seen(at_ms: int, lines: str, committed: Mapping[tuple[str, int], int], **of_group: object) -> Seen:
+def seen(at_ms: int, lines: str, committed: Mapping[tuple[str, int], int], **of_group: object) -> State:
     """A group `g` of one member, which wrote these lines; 20 records in each partition, 12 of t:0 is poison."""
     did = fold({"app-0": [line.strip() for line in lines.split(";") if line.strip()]}, ["app-0"])
     group = Group(did, committed, **{"members": frozenset({"app-0"}), "pids": {"app-0": 7}, **of_group})  # type: ignore[arg-type]
-    return Seen(at_ms, {"g": group}, {T0: Log(0, 20, frozenset({12})), T1: Log(0, 20)})
+    return State(at_ms, {"g": group}, {T0: Log(0, 20, frozenset({12})), T1: Log(0, 20)})
 
 
 def processed(ms: int, place: str, *offsets: int) -> str:
@@ -108,6 +108,11 @@ def test_what_stood_goes_on_or_it_was_of_no_use(
     lines: str, committed: Mapping[tuple[str, int], int], expected: str
 ) -> None:
     assert useless(STANDS, seen(SEEN_MS, lines, committed)) == expected
+
+
+def test_it_goes_on_to_the_next_poison_and_that_is_another_situation() -> None:
+    after = seen(SEEN_MS, f"{TEN};110000 P t:0 13", {T0: 14})
+    assert useless(STANDS, replace(after, logs={T0: Log(0, 20, frozenset({12, 14})), T1: Log(0, 20)})) == ""
 
 
 def test_records_that_others_had_skipped_are_read() -> None:

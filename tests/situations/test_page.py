@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 from tests.situations.conclude import Cell, Worth
+from tests.situations.harm import Outcome
 from tests.situations.page import as_markdown, faults
-from tests.situations.results import Result
+from tests.situations.results import Result, Tried
 from tests.situations.row import Moment, Program, Row, Says
 
 SICK = Row(id="stands", cause="it stands", programs=(Program(commit="each"),), right=Says(lag="stop"))
@@ -39,3 +40,26 @@ def test_the_page_shows_each_situation_and_each_fault() -> None:
     assert "| h-well | it goes | - | right | - |" in page
     assert "| stands | it stands | **not right** | - | - |" in page
     assert page.endswith("stands\n  30s: lag: t:0 is rewind\n```")
+
+
+def test_a_command_that_did_harm_is_a_fault() -> None:
+    skips, reads = Tried("reset", Outcome.HARMED, "skipped 3 of t:0, from 14"), Tried("peek", Outcome.READ)
+    right = Result(SICK.id, LATER, (Cell("describe", Worth.RIGHT),), tried=(reads,))
+    assert faults(SICK, {LATER: right}) == []
+    harmed = Result(SICK.id, LATER, right.cells, tried=(reads, skips))
+    assert faults(SICK, {LATER: harmed}) == ["2m: harmed: reset (skipped 3 of t:0, from 14)"]
+
+
+def test_the_page_shows_what_became_of_each_command() -> None:
+    tried = (Tried("peek", Outcome.READ), Tried("lag", Outcome.READ), Tried("reset t:0=P+1", Outcome.HELPED))
+    played = (
+        Result(SICK.id, EARLY, (Cell("describe", Worth.RIGHT),), tried=tried[:1]),
+        Result(SICK.id, LATER, (Cell("describe", Worth.RIGHT),), tried=tried[1:]),
+        of(WELL, LATER, "lag", Worth.RIGHT),
+    )
+    page = as_markdown((WELL, SICK), played)
+    assert "| situation | what is true | 30s | 2m | 10m | commands tried |" in page
+    assert "| h-well | it goes | - | right | - | - |" in page
+    assert "| stands | it stands | describe | describe | - | read 2, helped 1 |" in page
+    assert "stands\n  read: peek\n  read: lag\n  helped: reset t:0=P+1\n```" in page
+    assert "commands tried" not in as_markdown((WELL,), played)

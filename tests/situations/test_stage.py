@@ -134,3 +134,16 @@ def test_what_members_did_is_judged_since_the_last_look(tmp_path: Path) -> None:
     assert stage.holds(220) == "g read nothing of t:0 since the last look, when 39 records were unread"
     stage.tick(221, {"x.app-0": 0})
     assert stage.holds(230) == "app-0 ended, and the row does not say so"
+
+
+def test_one_that_is_ended_between_two_lives_has_no_other(tmp_path: Path) -> None:
+    row = Row(id="x", cause="", programs=(Program(commit="each", restart_s=2),))
+    stage, _, started = staged(row, tmp_path)
+    stage.start()
+    stage.tick(1, {"x.app-0": -9})
+    assert (stage.living(), stage.wanted()) == ({}, ["app-0"])
+    stage.do(Action(0, "end", "app-0"), 1)
+    stage.tick(3, {})
+    assert (started.ids, stage.wanted()) == (["x.app-0"], [])
+    stage.do(Action(0, "start", "app-0"), 4)
+    assert list(stage.living()) == ["app-0"]
