@@ -24,7 +24,6 @@ ROWS = (
         allowed=Says(lag="warn stall stop", rules="skewed-partitions large-gap"),
         wrong=Says(rules="hot-partition"),
         harms=("reset",),
-        helps=("restart slow",),
     ),
     Row(
         id="intruder",

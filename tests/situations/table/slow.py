@@ -15,7 +15,7 @@ ROWS = (
         right=Says(describe="max.poll.interval.ms.*(hang|hung|process)", history="poll-interval-exceeded"),
         allowed=Says(lag="no-reader stop", rules="no-reader stalled-commits"),
         wrong=Says(history="session-expired"),
-        helps=("restart",),
+        helps=("reset --to-offset t:0=P+1 --save-skipped",),
         timeouts="max.poll.interval.ms 60 s",
     ),
     Row(
