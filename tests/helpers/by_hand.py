@@ -169,6 +169,12 @@ def joined_as(
     return answer()
 
 
+def join_only(world: KafkaWorld, group: str, topic: str, session_ms: int) -> None:
+    """One more classic member, which sends nothing after its JoinGroup: as dead as one killed before SyncGroup."""
+    joined = joined_as(world, group, _subscription([topic]), session_ms=session_ms)
+    assert joined.error_code == 0, joined
+
+
 def first_classic_join(world: KafkaWorld, group: str, topic: str) -> int:
     """The error of a classic member's first JoinGroup: 79 is a welcome, which gives it an id."""
     answer = world._to_coordinator(

@@ -23,6 +23,7 @@ from confluent_kafka.admin import (
     OffsetSpec,
 )
 from kafka.admin import KafkaAdminClient
+from kafka.protocol.admin.client_quotas import AlterClientQuotasRequest
 from kafka.protocol.consumer import JoinGroupRequest
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
@@ -43,12 +44,12 @@ _RETRIABLE = (
 class KafkaWorld:
     """Topics, records, commits."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, client_id: str = f"kafka-python-{kafka.__version__}") -> None:
         self.bootstrap = bootstrap
         # Brokers of some tests end before their clients do, which would say so on the stderr of other tests.
         quiet = {"bootstrap.servers": bootstrap, "log_level": 0}
         self._admin = AdminClient(quiet)
-        self._groups = KafkaAdminClient(bootstrap_servers=bootstrap)
+        self._groups = KafkaAdminClient(bootstrap_servers=bootstrap, client_id=client_id)
         # One request at a time: a batch that is sent again, since its topic is new, does not come after later ones.
         self._producer = Producer({**quiet, "acks": "all", "linger.ms": 0, "max.in.flight": 1})
 
@@ -169,10 +170,13 @@ class KafkaWorld:
         self._asked(lambda: done() or None, f"commit of {group}")
 
     @contextlib.contextmanager
-    def pending(self, group: str, offsets: Mapping[tuple[str, int], int]) -> Iterator[Producer]:
+    def pending(
+        self, group: str, offsets: Mapping[tuple[str, int], int], timeout_ms: int = 60_000
+    ) -> Iterator[Producer]:
         """Commits of a group without members in an open transaction; aborted with the block, if it is open still."""
         name = f"{group}-{secrets.token_hex(3)}"
-        producer = Producer({"bootstrap.servers": self.bootstrap, "transactional.id": name, "log_level": 0})
+        settings = {"bootstrap.servers": self.bootstrap, "transactional.id": name, "log_level": 0}
+        producer = Producer({**settings, "transaction.timeout.ms": timeout_ms})
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group, "log_level": 0})
         producer.init_transactions(30)
         producer.begin_transaction()
@@ -306,6 +310,10 @@ class KafkaWorld:
         )
         return int(found)
 
+    def leader(self, topic: str, partition: int) -> int:
+        """The number of the broker that leads a partition."""
+        return int(self._admin.list_topics(topic, 30).topics[topic].partitions[partition].leader)
+
     def configure_group(self, group: str, **settings: str) -> None:
         """Dynamic settings of a group, with _ for the dots."""
         resource = ConfigResource(ConfigResource.Type.GROUP, group)
@@ -323,6 +331,16 @@ class KafkaWorld:
         """
         self.configure_group(f"caught-up-{secrets.token_hex(4)}", consumer_session_timeout_ms="20000")
         return self._group_config(group)
+
+    def quota(self, client_id: str, consumer_bytes_per_s: int) -> None:
+        """What a client of this id may read."""
+        entry = AlterClientQuotasRequest.EntryData
+        who = entry.EntityData(entity_type="client-id", entity_name=client_id)
+        what = entry.OpData(key="consumer_byte_rate", value=float(consumer_bytes_per_s), remove=False)
+        request = AlterClientQuotasRequest(entries=[entry(entity=[who], ops=[what])], validate_only=False)
+        node = min(broker.node_id for broker in self._groups._manager.cluster.brokers())
+        answer = self._groups._manager.run(lambda: self._groups._manager.send(request, node))
+        assert [one.error_code for one in answer.entries] == [0], answer
 
     def _group_config(self, group: str) -> dict[str, str]:
         resource = ConfigResource(ConfigResource.Type.GROUP, group)

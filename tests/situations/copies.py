@@ -4,6 +4,7 @@ A copy is the same row begun again under other names, side by side with the rows
 own; the one of the wanted shape is executed as it is printed there, and then the truth is checked again.
 """
 
+import os
 import shlex
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -13,16 +14,16 @@ from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import Final, TypeVar
+from unittest.mock import patch
 
 import msgspec
 
 from tests.helpers.command_line import CommandLine
 from tests.helpers.command_line import Result as Answer
-from tests.helpers.kafka_world import KafkaWorld
 from tests.situations.advice import PLANNED, alike, changes
+from tests.situations.clusters import Cluster, brokers_of
 from tests.situations.harm import Outcome, State, harm, useless
 from tests.situations.judge import commands_of
-from tests.situations.programs.feeder import Feeder
 from tests.situations.results import Result, Tried
 from tests.situations.row import Action, Moment, Row
 from tests.situations.schedule import START_GAP_S
@@ -76,12 +77,11 @@ class Copies:
     def __init__(
         self,
         staged: Callable[[Row, str], Stage],
-        world: KafkaWorld,
-        feeder: Feeder,
+        clusters: Mapping[int, Cluster],
         readers: Executor,
         tell: Callable[[str], None],
     ) -> None:
-        self._staged, self._world, self._feeder, self._readers, self._tell = staged, world, feeder, readers, tell
+        self._staged, self._clusters, self._readers, self._tell = staged, clusters, readers, tell
         self._last: Moment | None = None
         self._wanted: list[Advice] = []
         self._due: deque[Advice] = deque()
@@ -91,8 +91,9 @@ class Copies:
         self._numbers = count(1)
         self._tried: dict[tuple[str, Moment], list[Tried]] = {}
         self._now = self._next_start = 0.0
-        world.produce(world.topic(_BYSTANDER), 2)
-        world.commit(_BYSTANDER, {(_BYSTANDER, 0): 1})
+        for its in clusters.values():
+            its.world.produce(its.world.topic(_BYSTANDER), 2)
+            its.world.commit(_BYSTANDER, {(_BYSTANDER, 0): 1})
 
     def expect(self, rows: Iterable[Row], last: Moment, earlier: Sequence[Result]) -> None:
         """Begin together with the rows what earlier runs printed of them, and what helps in words."""
@@ -144,7 +145,7 @@ class Copies:
             if _is_over(play):
                 stage.stop()
                 for topic in stage.topics.values():
-                    self._feeder.quiet(topic)
+                    self._clusters[brokers_of(stage.row)].feeder.quiet(topic)
                 del self._playing[name]
         if self._reads and _is_over(self._reads[0]):
             self._reads.popleft()
@@ -187,7 +188,7 @@ class Copies:
 
     def _live(self, stage: Stage, advice: Advice) -> Waits[_What]:
         """As the row does, until the moment; then do as it is advised."""
-        stage.start()
+        stage.start(self._now + advice.row.warm_s)
         yield from self._wait(advice.row.warm_s)
         stage.begin(self._now)
         yield from self._wait(advice.moment.seconds)
@@ -241,7 +242,9 @@ class Copies:
         """The copy's own command of this shape, as soon as it is printed; "" if it is not within a minute."""
         group, until = stage.groups[advice.row.programs[0].group], self._now + _PRINTED_WITHIN_S
         while self._now < until:
-            asked = self._readers.submit(commands_of, advice.verb, group, stage.topics, stage.symbols())
+            asked = self._readers.submit(
+                commands_of, advice.verb, group, stage.topics, stage.symbols(), stage.environment()
+            )
             for command, text in (yield from self._result(asked)).items():
                 if alike(command, advice.command):
                     return text
@@ -289,7 +292,9 @@ class Copies:
 
     def _run(self, stage: Stage, text: str, *options: str) -> Waits[Answer]:
         words = [*shlex.split(text)[1:], *options]
-        answer = yield from self._result(self._readers.submit(_kgroup, str(stage.directory), words))
+        answer = yield from self._result(
+            self._readers.submit(_kgroup, str(stage.directory), stage.environment(), words)
+        )
         with (stage.directory / "commands.txt").open("a") as file:
             file.write(f"$ kgroup {shlex.join(words)}\n{answer.stdout}{answer.stderr}exit {answer.exit_code}\n\n")
         return answer
@@ -305,7 +310,7 @@ class Copies:
             yield
 
     def _see(self, stage: Stage) -> State:
-        return replace(stage.state(), others=self._world.offsets(_BYSTANDER))
+        return replace(stage.state(), others=self._clusters[brokers_of(stage.row)].world.offsets(_BYSTANDER))
 
 
 def _is_tried_in_a_copy(command: str) -> bool:
@@ -316,9 +321,9 @@ def _is_over(play: Waits[None]) -> bool:
     return next(play, StopIteration) is StopIteration
 
 
-def _kgroup(directory: str, words: Sequence[str]) -> Answer:
+def _kgroup(directory: str, environment: Mapping[str, str], words: Sequence[str]) -> Answer:
     """Run the command line, in a reader's process; files that it writes are the stage's."""
-    with chdir(directory):
+    with chdir(directory), patch.dict(os.environ, environment):
         return CommandLine()(*words, exit_code=None)
 
 

@@ -7,7 +7,7 @@ from typing import Final
 from tests.situations.programs.logs import Place, Truth
 from tests.situations.row import Program, Row
 
-TRIES_AGAIN: Final = frozenset({"seek", "seek+commit"})
+TRIES_AGAIN: Final = frozenset({"seek", "seek+commit", "abort"})
 ENDS: Final = frozenset({"kill9", "close-exit", "throw"})
 PUTS_ASIDE: Final = ("none", "dlq", "retry")
 ENDING_S: Final = 15.0

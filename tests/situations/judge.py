@@ -1,9 +1,11 @@
 """A look at a group: what the five verbs say of it now, and what that is worth. Runs in a judge's process."""
 
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
+from unittest.mock import patch
 
 from tests.helpers.command_line import CommandLine
 from tests.situations.conclude import Cell, Worth, conclude
@@ -30,7 +32,13 @@ class Judged:
     commands: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # as printed, by verb and shape
 
 
-def judge(row: Row, groups: Mapping[str, str], topics: Mapping[str, str], symbols: Mapping[str, int]) -> Judged:
+def judge(
+    row: Row,
+    groups: Mapping[str, str],
+    topics: Mapping[str, str],
+    symbols: Mapping[str, int],
+    environment: Mapping[str, str],
+) -> Judged:
     """Five answers about the group of the row's first program; names are the broker's by the row's."""
     group = groups[row.programs[0].group]
     began_s = time.time()
@@ -38,7 +46,8 @@ def judge(row: Row, groups: Mapping[str, str], topics: Mapping[str, str], symbol
     cells = []
     commands = {}
     for verb, *options in LOOKS:
-        answer = CommandLine()(verb, group, *options, "-o", "json", exit_code=None)
+        with patch.dict(os.environ, environment):
+            answer = CommandLine()(verb, group, *options, "-o", "json", exit_code=None)
         pages[verb] = answer.stdout + answer.stderr
         if answer.stdout:
             found = said(answer.json, group, topics, symbols)
@@ -50,8 +59,11 @@ def judge(row: Row, groups: Mapping[str, str], topics: Mapping[str, str], symbol
     return Judged(began_s, time.time() - began_s, tuple(cells), pages, commands)
 
 
-def commands_of(verb: str, group: str, topics: Mapping[str, str], symbols: Mapping[str, int]) -> Mapping[str, str]:
+def commands_of(
+    verb: str, group: str, topics: Mapping[str, str], symbols: Mapping[str, int], environment: Mapping[str, str]
+) -> Mapping[str, str]:
     """What a verb prints of a group now: each command by its shape."""
     (options,) = (options for name, *options in LOOKS if name == verb)
-    answer = CommandLine()(verb, group, *options, "-o", "json", exit_code=None)
+    with patch.dict(os.environ, environment):
+        answer = CommandLine()(verb, group, *options, "-o", "json", exit_code=None)
     return said(answer.json, group, topics, symbols).commands if answer.stdout else {}

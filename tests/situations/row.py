@@ -30,10 +30,11 @@ class Program:
 
     # auto: by librdkafka itself, at delivery | store: by itself, after processing | each | batch | timer:S | none
     # | flip: each, and at a record that fails first its offset, then the position
+    # | txn: in a transaction with what it writes to `out` | fixed:N@S: each, and N of what others own, each S seconds
     commit: str
     # At a poison record: seek back | seek+commit that offset | pause the partition | block | close-exit | kill9
-    # | dlq: put it aside | retry:N works at the Nth try | none: it fails as no row means it, and the look is void.
-    # With a batch, back is where the batch began.
+    # | dlq: put it aside | retry:N works at the Nth try | abort: seek, and end the transaction of `txn`
+    # | none: it fails as no row means it, and the look is void. With a batch, back is where the batch began.
     # Of Java: seek | seek:S tries again after S seconds | pause | throw, and its member ends; back is to that record.
     # Of Streams: throw:REPLACE_THREAD | throw:SHUTDOWN_CLIENT. Of Connect: fail, its task does.
     bad: str = "none"
@@ -44,10 +45,13 @@ class Program:
     group: str = "g"  # programs of one name share the group
     name: str = "app"  # one name for each program of a row; actions name it
     restart_s: float | None = None  # after how long a dead member is started again; None: never
-    life: str = ""  # ends by itself, with kill -9 or closing: 8s | 8s:close | records:N:kill9; "": never
+    # Ends by itself, with kill -9 or closing: 8s | 8s:close | records:N:kill9 | before-sync (joins, and is dead)
+    life: str = ""
     batch: int = 1  # records of a consume()
     work_ms: int = 0  # for each record
     subscribe: str = "topics"  # topics | assign | pattern, of Java
+    out: str = ""  # the topic that `txn` writes to
+    rests: tuple[int, int] | None = None  # (n, m): pauses all its partitions for n seconds of each m
     waits: bool = False  # is not started with the row; an action `start` does
     # Of the client, over CLIENT_SETTINGS; `{n}` in a value is the member's number.
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -68,18 +72,27 @@ CLIENT_SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
 class Feed:
     """The records of each partition of the row's topics."""
 
-    per_s: float = 2.0
+    per_s: float = 2.0  # 0: none
     burst: tuple[int, int] | None = None  # (n records, every s seconds), instead of `per_s`
     only: tuple[str, ...] = ()  # the places that get records; (): all
+    hot: tuple[str, float] | None = None  # (place, n): it gets n times the records of another
+    transaction: tuple[int, int] | None = None  # (n records of each partition in one, each mth is aborted; 0: none)
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What is done `after_s` seconds after the situation began: `Action(0, "poison", "t:0")`.
+    """What is done `after_s` seconds after the situation began, or before it: `Action(0, "poison", "t:0")`.
 
-    `poison PLACE`, `quiet` (the feed stops), `kill`, `term`, `stop`, `cont`, `end` (SIGTERM, and never again) and
-    `start` of a program (`app`), a member of it (`app-0`) or all (nothing), `reset PLACE=OFFSET`, `partitions t=5`,
-    `delete-records PLACE=OFFSET`.
+    Of members: `kill`, `term`, `stop`, `cont`, `end` (SIGTERM, and never again) and `start` of a program (`app`), a
+    member of it (`app-0`) or all (nothing), `quota CLIENT=N` (bytes a second that it may read).
+    Of the feed: `poison PLACE`, `quiet` (it stops), `feed` (it flows again), and beside it `records PLACE=N`,
+    `old-records PLACE=N` (18 minutes old), `keyed PLACE=N` (of 20 keys, each N/20 times), `open-transaction PLACE` (and
+    it stays open), `hang-transaction PLACE` (nobody can end it).
+    Of topics: `partitions t=5`, `recreate t` (deleted and made again), `delete-records PLACE=OFFSET`.
+    Of brokers, in a row with replicas: `kill-broker leader t:0` or `kill-broker coordinator g`, `freeze-broker` of the
+    same, and `start-brokers` for all that are dead or frozen.
+    Of offsets: `reset PLACE=OFFSET`, `pending PLACE=OFFSET` (committed in a transaction that stays open).
+    `kgroup WORDS` is the command line; `{g}` and `{t}` are the broker's names of a group and a topic.
     """
 
     after_s: float
@@ -119,6 +132,8 @@ class Row:
     programs: tuple[Program, ...]
     healthy: bool = False
     topics: Mapping[str, int] = field(default_factory=lambda: {"t": 2})  # partitions of each
+    # Of each partition its brokers, of three, the leader first; (): the one broker that most rows live on.
+    replicas: tuple[tuple[int, ...], ...] = ()
     topic_settings: Mapping[str, str] = field(default_factory=dict)
     feed: Feed = Feed()
     warm_s: int = 40  # healthy life before it begins
@@ -163,3 +178,5 @@ class Spec:
     work_ms: int
     subscribe: str
     client: str
+    out: str
+    rests: tuple[int, int] | None

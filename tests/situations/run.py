@@ -4,19 +4,17 @@ import math
 import multiprocessing
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.helpers.kafka_world import KafkaWorld
-from tests.situations.clusters import one_broker
+from tests.situations.clusters import ONE, Cluster, brokers_of, cluster
 from tests.situations.conclude import Cell
 from tests.situations.copies import Copies
 from tests.situations.fleet import FLEET, look_at_fleet, make_fleet
 from tests.situations.judge import Judged, judge
-from tests.situations.programs.feeder import Feeder
 from tests.situations.programs.nursery import Nursery
 from tests.situations.results import Result, digest, stored
 from tests.situations.row import Moment, Row
@@ -53,32 +51,32 @@ def run(
     """
     until_s = time.time() + most_s
     with (
-        one_broker(directory / "broker") as bootstrap,
-        KafkaWorld(bootstrap) as world,
+        _clusters(rows, directory) as clusters,
         Nursery() as nursery,
-        Feeder(bootstrap) as feeder,
-        _judges(bootstrap, directory) as judges,
-        _judges(bootstrap, directory) as readers,
+        _judges(clusters[min(clusters)].world.bootstrap, directory) as judges,
+        _judges(clusters[min(clusters)].world.bootstrap, directory) as readers,
     ):
 
         def staged(row: Row, name: str) -> Stage:
-            stage = Stage(row, name, world, nursery, feeder, directory / name)
-            for topic, partitions in row.topics.items():
-                world.topic(stage.topics[topic], partitions, row.topic_settings)
+            its = clusters[brokers_of(row)]
+            stage = Stage(row, name, its.world, nursery, its.feeder, directory / name, its)
+            its.make_topics(row, stage.topics)
             return stage
 
         stages = {row.id: staged(row, row.id) for row in rows}
         if with_fleet:
-            make_fleet(world)
-        tell(f"{len(rows)} rows on {bootstrap}, logs in {directory}")
-        copies = Copies(staged, world, feeder, readers, tell) if advice else None
+            make_fleet(clusters[ONE].world)
+        addresses = " and ".join(its.world.bootstrap for its in clusters.values())
+        tell(f"{len(rows)} rows on {addresses}, logs in {directory}")
+        copies = Copies(staged, clusters, readers, tell) if advice else None
         if copies:
             copies.expect(rows, moments[-1], stored())
         running = _Run(stages, staged, moments, nursery, judges, tell, must_repeat, until_s, copies)
         try:
             results = running.to_the_end()
             if with_fleet:
-                groups = {group: stage.row for stage in stages.values() for group in stage.groups.values()}
+                on_one = [stage for stage in stages.values() if brokers_of(stage.row) == ONE]
+                groups = {group: stage.row for stage in on_one for group in stage.groups.values()}
                 cells = judges.submit(look_at_fleet, groups).result(_FLEET_S)
                 results.append(Result(FLEET, moments[-1], cells))
                 tell(results[-1].line())
@@ -88,6 +86,14 @@ def run(
                 stage.stop()
             if copies:
                 copies.stop()
+
+
+@contextmanager
+def _clusters(rows: Sequence[Row], directory: Path) -> Iterator[Mapping[int, Cluster]]:
+    """Those that rows live on, by the number of brokers."""
+    with ExitStack() as stack:
+        numbers = sorted({brokers_of(row) for row in rows})
+        yield {number: stack.enter_context(cluster(directory / f"brokers-{number}", number)) for number in numbers}
 
 
 @contextmanager
@@ -151,7 +157,7 @@ class _Run:
                 starts.setdefault(name, now)
                 if name not in started and starts[name] <= now:
                     started.add(name)
-                    stage.start()
+                    stage.start(starts[name] + stage.row.warm_s)
                 if name in started:
                     stage.tick(now, ended)
                 if stage.begun_s is None and starts[name] + stage.row.warm_s <= now:
@@ -187,7 +193,9 @@ class _Run:
         if why := stage.holds(now_s) or ("late" if is_late(look, now_s) else ""):
             self._keep(look, void=why)
         else:
-            asked = self._judges.submit(judge, stage.row, stage.groups, stage.topics, stage.symbols())
+            asked = self._judges.submit(
+                judge, stage.row, stage.groups, stage.topics, stage.symbols(), stage.environment()
+            )
             self._asked[asked] = look
 
     def _collect(self) -> None:

@@ -90,6 +90,8 @@ def _of_history(group: Json) -> Iterator[str]:
         yield f"{cause['cause']} x{cause['step_count']}"
     for jump in (group["commits"] or {"jumps": ()})["jumps"]:
         yield f"{jump['move']} by {jump['author']} {jump['author_name'] or ''}, moved {jump['moved_offsets']}"
+        if alternation := jump["alternation"]:
+            yield f"{alternation['writers']} writers"
 
 
 def _commands(value: Any) -> Iterator[str]:

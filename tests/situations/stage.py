@@ -1,15 +1,22 @@
 """A row that runs: its names, its members and who starts them again, its actions, and what is true of it."""
 
+import math
+import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Protocol
 
+from tests.helpers.hanging import hang
 from tests.helpers.kafka_world import KafkaWorld
 from tests.situations.harm import Group, Log, State, skipped
 from tests.situations.holds import Body, Seen, why_not
+from tests.situations.programs import transactions
 from tests.situations.programs.logs import Place, Truth, fold, read_logs
 from tests.situations.row import CLIENT_SETTINGS, Action, Feed, Program, Row, Spec
 
@@ -25,8 +32,12 @@ SIGNALS: Final = {
 CLASSIC: Final = frozenset({"session.timeout.ms", "heartbeat.interval.ms"})
 """What a client of the consumer protocol refuses."""
 
-_AT_PLACES: Final = frozenset({"reset", "delete-records"})
 _ENDS: Final = frozenset({"kill", "term", "end"})
+_AT_PLACES: Final = frozenset({"reset", "delete-records", "pending"})
+_KEYS: Final = 20
+_OLD_MS: Final = 18 * 60_000
+_LONGEST_MS: Final = 900_000
+"""What a broker lets a transaction be open."""
 _FAILED: Final = 1
 """Python's exit code after an exception: a member's own ways to end have others."""
 
@@ -52,6 +63,13 @@ class Feeder(Protocol):
     def end(self, topic: str, partition: int) -> int: ...
 
 
+class Brokers(Protocol):
+    """Those of a row whose brokers fail."""
+
+    def fail(self, do: str, broker: int) -> None: ...
+    def start_all(self) -> None: ...
+
+
 @dataclass(slots=True)
 class Member:
     """One member of a program: its process, if it runs, and when it is started again, if it is dead."""
@@ -73,7 +91,14 @@ class Stage:
     """One instance of a row, on a broker."""
 
     def __init__(
-        self, row: Row, prefix: str, world: KafkaWorld, nursery: Nursery, feeder: Feeder, directory: Path
+        self,
+        row: Row,
+        prefix: str,
+        world: KafkaWorld,
+        nursery: Nursery,
+        feeder: Feeder,
+        directory: Path,
+        brokers: Brokers | None = None,
     ) -> None:
         self.row = row
         self.begun_s: float | None = None
@@ -87,18 +112,34 @@ class Stage:
         self._broken = ""
         self._looked_s = 0.0
         self._unread: dict[tuple[str, str], int] = {}  # at that time, by group and place
+        self._begins_s = math.inf
+        self._held = ExitStack()  # what stays open as long as the row runs
+        self._brokers = brokers
+        self._failed: list[Exception] = []  # of writers in threads
+        self._commands: list[subprocess.Popen[bytes]] = []
 
-    def start(self) -> None:
-        """Records flow and members live, as before anything went wrong."""
+    def start(self, begins_s: float = math.inf) -> None:
+        """Records flow and members live, as before anything went wrong; `begins_s` is when that will be."""
+        self._begins_s = begins_s
         self.directory.mkdir(parents=True, exist_ok=True)
-        for topic, partitions in self.row.topics.items():
-            for partition in range(partitions):
-                if not self.row.feed.only or f"{topic}:{partition}" in self.row.feed.only:
-                    self._feeder.feed(self.topics[topic], partition, self.row.feed)
+        self._feed()
         for member in self._members:
             member.wanted = not member.program.waits
             if member.wanted:
                 self._start(member)
+
+    def _feed(self) -> None:
+        feed = self.row.feed
+        for topic, partitions in self.row.topics.items():
+            if feed.transaction:
+                self._held.enter_context(
+                    transactions.fed(self._world.bootstrap, self.topics[topic], partitions, feed, self._failed)
+                )
+                continue
+            for place in (f"{topic}:{partition}" for partition in range(partitions)):
+                if feed.per_s and (not feed.only or place in feed.only):
+                    more = feed.hot[1] if feed.hot and feed.hot[0] == place else 1
+                    self._feeder.feed(*self._place(place), replace(feed, per_s=feed.per_s * more))
 
     def begin(self, now_s: float) -> None:
         """From now on it goes wrong."""
@@ -121,7 +162,7 @@ class Stage:
                 member.again_at_s = now_s + delay if member.wanted and delay is not None else None
             if member.wanted and member.pid is None and member.again_at_s is not None and member.again_at_s <= now_s:
                 self._start(member)
-        while self.begun_s is not None and self._open and self.begun_s + self._open[0].after_s <= now_s:
+        while self._open and self._is_due(self._open[0], now_s) and not self._is_busy():
             action = self._open.pop(0)
             try:
                 self.do(action, now_s)
@@ -167,11 +208,29 @@ class Stage:
         """Those of a program, or of all, that are to live, though they may be dead just now."""
         return [member.name for member in self._named(name) if member.wanted]
 
+    def _is_due(self, action: Action, now_s: float) -> bool:
+        begins_s = self.begun_s
+        if begins_s is None:
+            begins_s = self._begins_s if action.after_s < 0 else math.inf
+        return begins_s + action.after_s <= now_s
+
+    def _is_busy(self) -> bool:
+        """Whether a command runs, which the next action waits for."""
+        for command in [command for command in self._commands if command.poll() is not None]:
+            self._commands.remove(command)
+            if command.returncode:
+                self._broken = f"exit {command.returncode} of {command.args!r}, see {self.directory}"
+        return bool(self._commands)
+
     def stop(self) -> None:
-        """All members end at once, for good."""
+        """All members end at once, for good, and what is open is closed."""
         for member in self._members:
             member.wanted = False
             self._signal(member, signal.SIGKILL)
+        for command in self._commands:
+            command.kill()
+            command.wait()
+        self._held.close()
 
     def _start(self, member: Member) -> None:
         program = member.program
@@ -197,6 +256,8 @@ class Stage:
             work_ms=program.work_ms,
             subscribe=program.subscribe,
             client=program.client,
+            out=self.topics.get(program.out, ""),
+            rests=program.rests,
         )
         member.again_at_s = member.ended_s = None
         member.started = True
@@ -205,42 +266,105 @@ class Stage:
     def do(self, action: Action, now_s: float) -> None:
         """Carry out one action."""
         match action.do:
-            case "poison":
-                self._feeder.poison(*self._place(action.what))
             case "quiet":
                 for topic in self.topics.values():
                     self._feeder.quiet(topic)
-            case "partitions":
-                topic, _, total = action.what.partition("=")
-                self._world.add_partitions(self.topics[topic], int(total))
-            case "reset" | "delete-records":
-                place, _, offset = action.what.partition("=")
-                self._admin(action.do, place, self.offset(offset))
-            case "start":
-                self._start_all(self._named(action.what))
-            case _:
+            case "feed":
+                self._feed()
+            case "quota":
+                client, _, rate = action.what.partition("=")
+                self._world.quota(client, int(rate))
+            case "kgroup":
+                self._kgroup(action.what.format(**self.groups, **self.topics).split())
+            case "start" | "kill" | "term" | "end" | "stop" | "cont":
                 for member in self._named(action.what):
-                    self._tell(member, action.do, now_s)
+                    self._change_member(action.do, member, now_s)
+            case "kill-broker" | "freeze-broker" | "start-brokers":
+                self._change_brokers(action.do, action.what)
+            case "partitions" | "recreate":
+                self._change_topic(action.do, action.what)
+            case _:
+                self._change_partition(action.do, action.what)
 
-    def _start_all(self, members: Iterable[Member]) -> None:
-        for member in members:
+    def _change_member(self, do: str, member: Member, now_s: float) -> None:
+        """Start it if it is dead, or a signal, which ends it for good where it is not started again."""
+        if do == "start":
             member.wanted = True
             if member.pid is None:
                 self._start(member)
-
-    def _tell(self, member: Member, do: str, now_s: float) -> None:
-        """A signal, which ends it for good where it is not started again."""
+            return
         self._signal(member, SIGNALS[do])
         member.wanted &= do != "end"
         if not member.wanted or (do in _ENDS and member.program.restart_s is None):
             member.ended_s = now_s
 
-    def _admin(self, do: str, place: str, offset: int) -> None:
-        topic, partition = self._place(place)
-        if do == "reset":
-            self._world.commit(self._group_of(place), {(topic, partition): offset})
+    def _change_brokers(self, do: str, what: str) -> None:
+        assert self._brokers, f"{self.row.id} has no replicas"
+        role, _, of = what.partition(" ")
+        if do == "start-brokers":
+            self._brokers.start_all()
+        elif role == "leader":
+            self._brokers.fail(do, self._world.leader(*self._place(of)))
         else:
-            self._world.delete_records(topic, partition, offset)
+            self._brokers.fail(do, self._world.coordinator(self.groups[of]))
+
+    def _change_topic(self, do: str, what: str) -> None:
+        name, _, total = what.partition("=")
+        topic = self.topics[name]
+        if do == "partitions":
+            self._world.add_partitions(topic, int(total))
+        else:
+            self._world.delete_topic(topic)
+            self._world.topic(topic, self.row.topics[name], self.row.topic_settings)
+
+    def _change_partition(self, do: str, what: str) -> None:
+        place, _, value = what.partition("=")
+        topic, partition = self._place(place)
+        match do:
+            case "poison":
+                self._feeder.poison(topic, partition)
+            case "records" | "keyed" | "old-records":
+                self._add(do, topic, partition, int(value))
+            case "open-transaction":
+                self._held.enter_context(transactions.left_open(self._world.bootstrap, topic, partition))
+            case "hang-transaction":
+                hang(self._world.bootstrap, topic, partition=partition, age_ms=_OLD_MS)
+            case "reset":
+                self._world.commit(self._group_of(place), {(topic, partition): self.offset(value)})
+            case "pending":
+                offsets = {(topic, partition): self.offset(value)}
+                self._held.enter_context(self._world.pending(self._group_of(place), offsets, timeout_ms=_LONGEST_MS))
+            case "delete-records":
+                self._world.delete_records(topic, partition, self.offset(value))
+            case _:
+                raise ValueError(f"no such action: {do}")
+
+    def _add(self, do: str, topic: str, partition: int, count: int) -> None:
+        at_ms = time.time_ns() // 1_000_000 - (_OLD_MS if do == "old-records" else 0)
+        keys = [b"%d" % key for key in range(_KEYS)] if do == "keyed" else [None]
+        for key in keys:
+            self._world.produce_at(topic, partition, [at_ms] * (count // len(keys)), key)
+
+    def environment(self) -> dict[str, str]:
+        """Where kgroup finds the cluster and keeps its state; a row has a machine of its own."""
+        return {
+            "KGROUP_BOOTSTRAP_SERVER": self._world.bootstrap,
+            "KGROUP_STATE_DIR": str(self.directory / "operator"),
+        }
+
+    def _kgroup(self, words: list[str]) -> None:
+        """A command of an operator, as a process."""
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("KGROUP_")}
+        kept = {name: value for name, value in os.environ.items() if name == "KGROUP_CACHE_DIR"}
+        with (self.directory / "operator.log").open("ab") as log:
+            command = subprocess.Popen(
+                [sys.executable, "-m", "kgroup", *words],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=clean | kept | {"KGROUP_CONFIG": str(self.directory / "none.yaml")} | self.environment(),
+            )
+        self._commands.append(command)
 
     def symbols(self) -> Mapping[str, int]:
         """The offsets that the row calls P, B, C and E, of its first place; without one, of what is changed there."""
@@ -264,8 +388,10 @@ class Stage:
 
         What members do is judged since the last call: only looks call it.
         """
-        if self._broken:
-            return self._broken
+        if self._is_busy():
+            return f"{self._commands[0].args!r} still runs"
+        if self._broken or self._failed:
+            return self._broken or repr(self._failed[0])
         for at in self.row.at:
             if at.committed:
                 found = self._committed(at.place)

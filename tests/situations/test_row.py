@@ -8,15 +8,18 @@ from tests.situations.programs.member import Life
 from tests.situations.row import Row
 from tests.situations.table import ROWS
 
-COMMITS = re.compile(r"auto|store|each|batch|timer:\d+|none|flip")
-WAYS = re.compile(r"none|seek|seek\+commit|pause|block|close-exit|kill9|dlq|retry:\d+")
+COMMITS = re.compile(r"auto|store|each|batch|timer:\d+|none|flip|txn|fixed:\d+@\d+s")
+WAYS = re.compile(r"none|seek|seek\+commit|pause|block|close-exit|kill9|dlq|retry:\d+|abort")
 OF_JAVA = {
     "java": re.compile(r"none|seek(:\d+)?|pause|throw"),
     "streams": re.compile(r"none|throw:(REPLACE_THREAD|SHUTDOWN_CLIENT)"),
     "connect": re.compile(r"none|fail"),
 }
 CLOSES = {"term", "end", "start"}
-DONE = re.compile(r"poison|quiet|kill|term|end|stop|cont|start|reset|partitions|delete-records")
+DONE = re.compile(
+    r"poison|quiet|feed|kill|term|end|stop|cont|start|reset|partitions|delete-records|recreate|records|keyed|old-records"
+    r"|open-transaction|hang-transaction|pending|quota|kgroup|(kill|freeze)-broker|start-brokers"
+)
 OFFSET = re.compile(r"[PBCE]([+-]\d+)?")
 
 
@@ -37,6 +40,8 @@ def test_a_row_is_of_one_piece(row: Row) -> None:
         for offset in (*at.offset.split(), *at.committed.split()):
             assert OFFSET.fullmatch(offset), offset
     assert row.id.startswith("h-") == row.healthy
+    assert not {program.group for program in row.programs} & set(row.topics)  # words of `kgroup` have both
+    assert {program.out for program in row.programs if program.commit == "txn"} <= set(row.topics)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: str(row.id))
@@ -47,6 +52,8 @@ def test_a_row_asks_for_what_programs_can_do(row: Row) -> None:
         assert OF_JAVA.get(program.client, WAYS).fullmatch(program.bad), program.bad
         assert program.subscribe in ("topics", "assign", *["pattern"] * (program.client == "java"))
         assert not program.life or Life(program.life)
+    assert row.replicas or not any("broker" in action.do for action in row.begin)
+    assert all(len(row.replicas) == partitions for partitions in row.topics.values() if row.replicas)
     assert all(DONE.fullmatch(action.do) for action in row.begin)
     poisoned = {action.what.rpartition(":")[0] for action in row.begin if action.do == "poison"}
     for program in row.programs:

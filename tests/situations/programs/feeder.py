@@ -41,7 +41,13 @@ class Feeder:
 
     def __init__(self, bootstrap: str) -> None:
         self._producer = Producer(
-            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5, "log_level": 0}
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "linger.ms": 5,
+                "message.timeout.ms": 0,  # brokers of some rows are dead for long
+                "log_level": 0,
+            }
         )
         self._fed: dict[Place, Fed] = {}
         self._poisoned: dict[Place, list[int]] = {}

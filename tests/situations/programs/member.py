@@ -14,8 +14,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import msgspec
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
+from tests.helpers.by_hand import join_only
+from tests.helpers.kafka_world import KafkaWorld
 from tests.situations.programs.feeder import POISON
 from tests.situations.row import Spec
 
@@ -30,7 +32,7 @@ class Life:
     """How long it lives, by `Program.life`."""
 
     def __init__(self, life: str) -> None:
-        match = re.fullmatch(r"(?:(\d+)s(:close)?|records:(\d+):kill9)?", life)
+        match = re.fullmatch(r"(?:(\d+)s(:close)?|records:(\d+):kill9|before-sync)?", life)
         assert match, f"no such life: {life}"
         seconds, closes, records = match.groups()
         self.closes = bool(closes)
@@ -49,13 +51,16 @@ class Member:
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
         self._habit, _, parameter = spec.commit.partition(":")
-        self._every_s = float(parameter.removesuffix("s")) if self._habit == "timer" else 0.0
+        fixed, _, every = parameter.rpartition("@")
+        self._fixed = int(fixed) if fixed else 0
+        self._every_s = float(every.removesuffix("s")) if self._habit in ("timer", "fixed") else 0.0
         self._log = Path(spec.log).open("a", buffering=1)  # noqa: SIM115  (as long as the process)
         self._life = Life(spec.life)
         self._committed_s = time.monotonic()
         self._reached: dict[tuple[str, int], int] = {}  # the next offset of what it processed and has not committed
         self._tries: dict[tuple[str, int, int], int] = {}
-        self._ends = False
+        self._ends = self._rests = self._has_begun = False
+        self._producer = self._of_transactions() if self._habit == "txn" else None
         self._consumer = Consumer(
             {
                 **spec.settings,
@@ -64,6 +69,12 @@ class Member:
                 "log_level": 0,
             }
         )
+
+    def _of_transactions(self) -> Producer:
+        settings = {"bootstrap.servers": self._spec.settings["bootstrap.servers"], "transactional.id": self._spec.id}
+        producer = Producer({**settings, "log_level": 0})
+        producer.init_transactions(60)
+        return producer
 
     def run(self) -> None:
         """Until it is told to end, by SIGTERM, or has had enough."""
@@ -90,6 +101,8 @@ class Member:
         if self._life.is_over(time.monotonic()):
             self._die()
         batch = [message for message in self._consumer.consume(self._spec.batch, 0.5) if message.error() is None]
+        if self._spec.rests:
+            self._rest(*self._spec.rests)
         paused: dict[tuple[str, int], int] = {}
         for message in batch:
             topic, partition, offset = _place(message)
@@ -100,11 +113,30 @@ class Member:
                 return
             paused[topic, partition] = offset
         self._pause(paused)
-        if self._habit == "batch" or self._is_time():
+        if self._habit in ("batch", "txn") or (self._habit == "timer" and self._is_time()):
             self._commit_reached()
+        if self._habit == "fixed" and self._is_time():
+            self._commit_of_others()
+
+    def _rest(self, rest_s: int, every_s: int) -> None:
+        """All its partitions are paused at the end of each time, as where a queue is full."""
+        rests = time.monotonic() % every_s >= every_s - rest_s
+        if rests:  # again, for what it was given meanwhile
+            self._consumer.pause(self._consumer.assignment())
+        elif self._rests:
+            self._consumer.resume(self._consumer.assignment())
+        self._rests = rests
+
+    def _commit_of_others(self) -> None:
+        """As one that does not know that its partitions were given to another."""
+        self._committed_s = time.monotonic()
+        own = {(place.topic, place.partition) for place in self._consumer.assignment()}
+        known = self._consumer.list_topics(timeout=30).topics
+        every = {(topic, number) for topic in self._spec.topics for number in known[topic].partitions}
+        self._commit(dict.fromkeys(every - own, self._fixed))
 
     def _is_time(self) -> bool:
-        return self._habit == "timer" and time.monotonic() - self._committed_s >= self._every_s
+        return time.monotonic() - self._committed_s >= self._every_s
 
     def _process(self, message: Message) -> bool:
         """Whether it could."""
@@ -118,11 +150,19 @@ class Member:
         self._life.records += 1
         if self._habit == "store":
             self._consumer.store_offsets(offsets=[TopicPartition(topic, partition, offset + 1)])
-        elif self._habit in ("each", "flip"):
+        elif self._habit in ("each", "flip", "fixed"):
             self._commit_reached()
+        elif self._producer:
+            self._begin(self._producer)
+            self._producer.produce(self._spec.out, message.value())
         if self._life.is_over(time.monotonic()):
             self._die()
         return True
+
+    def _begin(self, producer: Producer) -> None:
+        if not self._has_begun:
+            producer.begin_transaction()
+            self._has_begun = True
 
     def _die(self) -> None:
         if self._life.closes:
@@ -151,6 +191,9 @@ class Member:
             case "none":
                 raise ValueError(f"{topic}:{partition} {offset} is poison, and the program does not expect any")
             case _:
+                if self._producer and self._has_begun:
+                    self._producer.abort_transaction(30)
+                    self._has_begun = False
                 self._again(batch)
                 if self._habit == "flip":
                     self._commit({(topic, partition): offset})
@@ -176,14 +219,21 @@ class Member:
             self._commit(first)
 
     def _commit_reached(self) -> None:
-        self._committed_s = time.monotonic()
+        if self._habit != "fixed":
+            self._committed_s = time.monotonic()
         reached, self._reached = self._reached, {}
-        if reached and self._habit in ("each", "flip", "batch", "timer"):
+        if reached and self._habit not in ("auto", "store", "none"):
             self._commit(reached)
 
     def _commit(self, offsets: Mapping[tuple[str, int], int]) -> None:
+        places = [TopicPartition(*at, n) for at, n in offsets.items()]
         try:
-            self._consumer.commit(offsets=[TopicPartition(*at, n) for at, n in offsets.items()], asynchronous=False)
+            if self._producer:
+                self._producer.send_offsets_to_transaction(places, self._consumer.consumer_group_metadata(), 30)
+                self._producer.commit_transaction(30)
+                self._has_begun = False
+            else:
+                self._consumer.commit(offsets=places, asynchronous=False)
         except KafkaException as error:  # a rebalance came between
             self._say(f"E {error}")
             if error.args[0].code() == KafkaError._FATAL:  # another process has its instance id
@@ -210,5 +260,14 @@ def _place(message: Message) -> tuple[str, int, int]:
     return topic, partition, offset
 
 
+def main(spec: Spec) -> None:
+    """Until it ends."""
+    if spec.life == "before-sync":
+        world = KafkaWorld(spec.settings["bootstrap.servers"], client_id=spec.settings["client.id"])
+        join_only(world, spec.group, spec.topics[0], int(spec.settings["session.timeout.ms"]))
+        os.kill(os.getpid(), signal.SIGKILL)
+    Member(spec).run()
+
+
 if __name__ == "__main__":
-    Member(msgspec.json.decode(sys.argv[1], type=Spec)).run()
+    main(msgspec.json.decode(sys.argv[1], type=Spec))

@@ -1,7 +1,7 @@
 """The table: every situation of the corpus."""
 
 from tests.situations.row import Row
-from tests.situations.table import crashes, healthy, java, members, offsets, records, slow
+from tests.situations.table import brokers, crashes, healthy, java, members, offsets, own, records, slow, transactions
 
 ROWS: tuple[Row, ...] = (
     *healthy.ROWS,
@@ -11,4 +11,7 @@ ROWS: tuple[Row, ...] = (
     *members.ROWS,
     *offsets.ROWS,
     *java.ROWS,
+    *transactions.ROWS,
+    *own.ROWS,
+    *brokers.ROWS,
 )

@@ -1,6 +1,6 @@
 """Members that differ from the others, come and go, or are gone."""
 
-from tests.situations.row import Action, Moment, Program, Row, Says
+from tests.situations.row import Action, At, Feed, Moment, Program, Row, Says
 
 STORM = "rebalance-storm"
 WHILE_IT_WAITS = Says(lag="stop stall", rules="stalled-commits")
@@ -129,5 +129,60 @@ ROWS = (
         right=Says(lag="no-reader", rules="no-reader", history="session-expired"),
         wrong=Says(history="crash-loop"),
         helps=("start",),
+    ),
+    Row(
+        id="zombie",
+        cause="za-0 commits offset 10 of the partition that another member reads and commits: two writers",
+        programs=(
+            Program(commit="each"),
+            Program(commit="fixed:10@1s", name="za", waits=True),
+        ),
+        begin=(Action(0, "start", "za"),),
+        right=Says(describe="two (writers|members)|more than one|za-0", history="two writers"),
+        wrong=Says(describe="application (seeks|goes back)", history=r"by \S+ app-0"),
+        harms=("reset", "undo", "evict app-0"),
+        helps=("evict",),
+    ),
+    Row(
+        id="crash-before-sync",
+        cause="a process dies in each of its joins: all others wait for its session to end, again and again",
+        programs=(
+            Program(commit="each", members=2),
+            Program(commit="each", name="dying", life="before-sync", restart_s=5, waits=True),
+        ),
+        begin=(Action(0, "start", "dying"),),
+        right=Says(rules=f"{STORM} rebalance-waits", describe="dying-0|never", history="never-synced"),
+        allowed=WHILE_IT_WAITS,
+        harms=("reset", "evict app-0", "evict app-1"),
+        named_by=Moment.TEN_MINUTES,
+        timeouts="session 10 s",
+    ),
+    Row(
+        id="static-leader-gone",
+        cause="a static member was killed as a third one joined: the rebalance waits until its session ends",
+        programs=(
+            Program(commit="each", members=2, settings=static(300000)),
+            Program(commit="each", name="third", waits=True),
+        ),
+        topics={"t": 3},
+        begin=(Action(0, "kill", "app-0"), Action(1, "start", "third")),
+        right=Says(rules="rebalance-waits", describe="0-static"),
+        allowed=WHILE_IT_WAITS,
+        harms=("evict 1-static", "reset"),
+        helps=("evict --instance 0-static",),
+        named_by=Moment.HALF_A_MINUTE,
+        timeouts="session 5 m",
+    ),
+    Row(
+        id="hot-key",
+        cause="45 of 50 records have one key: one partition gets more than its member can read",
+        programs=(Program(commit="each", members=3, work_ms=25),),
+        topics={"t": 6},
+        feed=Feed(per_s=1, hot=("t:3", 45)),
+        at=(At("t:3"),),
+        right=Says(rules="hot-partition", describe="t:3"),
+        allowed=Says(lag="warn", rules="large-gap"),
+        harms=("reset", "evict", "simulate --add"),
+        named_by=Moment.TEN_MINUTES,
     ),
 )

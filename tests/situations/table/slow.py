@@ -68,4 +68,15 @@ ROWS = (
         harms=("reset", "evict"),
         helps=("scale",),
     ),
+    Row(
+        id="throttled",
+        cause="a quota of its client ids lets it read less than arrives",
+        programs=(Program(commit="auto", members=2, settings={"client.id": "throttled-{n}"}),),
+        feed=Feed(per_s=20),
+        begin=(Action(0, "quota", "throttled-0=300"), Action(0, "quota", "throttled-1=300")),
+        right=Says(describe="quota|throttle"),
+        allowed=Says(lag="warn", rules="large-gap"),
+        harms=("reset", "evict"),
+        helps=("remove the quota",),
+    ),
 )
