@@ -82,8 +82,9 @@ def _goes_on(row: Row, seen: Seen) -> Iterator[str]:
 
 
 def _works(row: Row, seen: Seen) -> Iterator[str]:
-    """Where nothing happens to members they process records, rightly or wrongly."""
-    if row.begin or any(program.life for program in row.programs):
+    """Where nothing happens to members they process records, rightly or wrongly; between two bursts there is none."""
+    between = row.feed.burst and not any(seen.unread.values())
+    if row.begin or between or any(program.life for program in row.programs):
         return
     for group, truth in seen.truths.items():
         if not truth.processed_since(seen.since_ms) and any(of == group for of, _ in seen.unread):

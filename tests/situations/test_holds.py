@@ -100,3 +100,6 @@ def test_members_to_whom_nothing_happens_process_records() -> None:
     row = replace(SICK, begin=(), feed=Feed(per_s=3))
     assert why_not(row, seen("50000 P x.t:0 7")) == ""
     assert why_not(row, seen("30000 P x.t:0 7")) == "g processed nothing since the last look"
+    seldom = replace(row, feed=Feed(burst=(1, 45)))
+    assert why_not(seldom, seen("30000 P x.t:0 7")) == ""
+    assert why_not(seldom, seen("30000 P x.t:0 7", unread=1)) == "g processed nothing since the last look"
