@@ -48,6 +48,9 @@ class Played:
     def symbols(self) -> Mapping[str, int]:
         return {}
 
+    def environment(self) -> dict[str, str]:
+        return {}
+
     def begin(self, now_s: float) -> None:
         self.begun_s = now_s
 
