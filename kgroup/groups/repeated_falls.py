@@ -20,6 +20,7 @@ _APART_MS = thresholds.REWIND_SHOWN.value
 _MUCH_FURTHER = 2
 _JUDGED = 20
 _TIMES_THE_GAIN = 10
+_LONGEST_HOP = 2
 
 
 class Writers(ExplainedEnum):
@@ -54,6 +55,43 @@ def repeated_falls(commits: Sequence[LoggedCommit]) -> Iterator[RepeatedFalls]:
             highs = tuple(commits[index - 1].offset for index in counted)
             lows = tuple(commits[index].offset for index in counted)
             yield RepeatedFalls(tuple(counted), highs, lows, _writers(commits, counted[-_JUDGED:]))
+
+
+class Hop(msgspec.Struct, frozen=True):
+    """One or two commits that the next one took back. ``indices`` are theirs, ``back`` that of the next one."""
+
+    indices: tuple[int, ...]
+    back: int
+
+
+def hops(commits: Sequence[LoggedCommit]) -> Iterator[Hop]:
+    """Commits from which the offset returned at once to where it stood for at least two commits, oldest first.
+
+    Java's client of the consumer protocol commits so where its application tries a record again: now and then it
+    commits all that it has fetched, before the application seeks back. An undo would skip what nobody processed.
+    """
+    kept: list[int] = []
+    for index, commit in enumerate(commits):
+        for length in range(1, _LONGEST_HOP + 1):
+            stood, gone = [commits[at] for at in kept[-length - 2 : -length]], kept[-length:]
+            if (
+                len(stood) == 2
+                and all(one.offset == commit.offset for one in stood)
+                and all(commits[at].offset > commit.offset and not commits[at].by_tool for at in gone)
+                and not commit.by_tool
+            ):
+                yield Hop(tuple(gone), index)
+                del kept[-length:]
+                break
+        kept.append(index)
+
+
+def without_hops(commits: Sequence[LoggedCommit]) -> Sequence[LoggedCommit]:
+    """The commits of one client without its hops; those of two writers are as they are."""
+    gone = {index for hop in hops(commits) for index in hop.indices}
+    if not gone or any(falls.writers is Writers.TWO for falls in repeated_falls(commits)):
+        return commits
+    return [commit for index, commit in enumerate(commits) if index not in gone]
 
 
 def _runs(commits: Sequence[LoggedCommit]) -> Iterator[tuple[list[int], int]]:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from kgroup.groups.repeated_falls import Writers, repeated_falls
+from kgroup.groups.repeated_falls import Writers, hops, repeated_falls, without_hops
 from kgroup.model.groups import LoggedCommit
 from tests.helpers.cases.lag import MINUTE, SECOND, at
 
@@ -85,3 +85,32 @@ def test_each_is_a_fall_of_a_consumer(drawn: list[tuple[int, int, bool]]) -> Non
             assert high > low
             assert not commits[index].by_tool
     assert all(earlier.indices[-1] < later.indices[0] for earlier, later in pairwise(found))
+
+
+def offsets(commits: Iterable[LoggedCommit]) -> list[int]:
+    return [commit.offset for commit in commits]
+
+
+def test_a_hop_returns_at_once_to_where_it_stood() -> None:
+    """As Java's client of the consumer protocol was seen to commit, where its application sought back to 86."""
+    seen = rhythm([75, 86, 86, 86, 169, 86, 191, 203, 86, 86, 385, 86, 86])
+    assert [(hop.indices, hop.back) for hop in hops(seen)] == [((4,), 5), ((6, 7), 8), ((10,), 11)]
+    assert offsets(without_hops(seen)) == [75, *[86] * 8]
+
+
+@pytest.mark.parametrize(
+    "commits",
+    [
+        # It stood nowhere before, went further than two commits, or came back to another offset.
+        rhythm([75, 86, 169, 86, 86]),
+        rhythm([86, 86, 100, 150, 169, 86, 86]),
+        rhythm([86, 86, 169, 85, 85]),
+        # A tool moved it back, or had moved it on.
+        [*rhythm([86, 86, 169], pause=9), replace(at(1, 86), by_tool=True), at(0, 86)],
+        [*rhythm([86, 86], pause=9), replace(at(2, 169), by_tool=True), at(1, 86), at(0, 86)],
+        # Two writers: an idle stranger, and an owner that moves on.
+        rhythm([*[10, 10], *(o for n in range(20) for o in (5030 + 10 * n, 10, 10))]),
+    ],
+)
+def test_what_is_no_hop_of_one_client(commits: list[LoggedCommit]) -> None:
+    assert without_hops(commits) == commits

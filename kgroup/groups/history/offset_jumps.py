@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from kgroup.groups.commit_tags import CatchupCommitTag, is_plan_id
 from kgroup.groups.next_commands import undo_move
-from kgroup.groups.repeated_falls import Writers, repeated_falls
+from kgroup.groups.repeated_falls import Writers, hops, repeated_falls
 from kgroup.groups.timeline.steps import HistoryStep, StepKind
 from kgroup.groups.timeline.track import OwnedCommit
 from kgroup.model.group_log import CommitWritten, TransactionEnd
@@ -271,7 +271,7 @@ def _unusual_commits(commits: Sequence[OwnedCommit], context: _Context) -> Itera
 def _alternations(
     unusual: Sequence[_UnusualCommit], commits: Sequence[OwnedCommit], context: _Context, until_ms: int
 ) -> Iterator[_UnusualCommit]:
-    """The unusual commits of a partition; of falls that repeat, the newest one until ``until_ms`` stands for all."""
+    """The unusual commits of a partition but hops; the newest until ``until_ms`` stands for all falls that repeat."""
     if not any(one.move is CommitMove.BACK for one in unusual):
         yield from unusual
         return
@@ -290,6 +290,7 @@ def _alternations(
         began_ms = logged[falls.indices[0]].timestamp_ms
         lows, highs = falls.lows, falls.highs
         newest[last] = Alternation(falls.writers, len(lows), began_ms, lows[0], lows[-1], highs[0], highs[-1])
+    others.update(logged[hop.back].log_offset for hop in hops(logged))
     for jump in unusual:
         if (alternation := newest.get(jump.commit.log_offset)) is not None:
             yield replace(jump, move=CommitMove.ALTERNATING, alternation=alternation)

@@ -27,7 +27,7 @@ import msgspec
 
 from kgroup.groups import thresholds
 from kgroup.groups.lag.evidence import LogEnds
-from kgroup.groups.repeated_falls import Writers, repeated_falls
+from kgroup.groups.repeated_falls import Writers, repeated_falls, without_hops
 from kgroup.model.groups import LoggedCommit
 from kgroup.support.durations import format_duration
 from kgroup.support.units import plural
@@ -144,15 +144,16 @@ def evaluate_status(reading: CommitReading, rules: StatusRules = DEFAULT_RULES) 
         return CAUGHT_UP
     if not reading.commits:
         return _without_commits(reading, rules)
+    reading = _without_hops(reading)
     recent = recent_commits(reading.commits, rules)
     if stopped := _stopped(reading, recent, rules):
         return stopped
     went_back = last_rewind(reading.commits)
     retried = None if went_back is None else back_and_forth(reading.commits)
     if retried is None and went_back is not None:
-        if rewound := _rewound(reading, went_back, rules):
-            return rewound
         recent = [c for c in recent if c.log_offset >= reading.commits[went_back].log_offset]
+        if (rewound := _rewound(reading, went_back, rules)) and not _stalled(reading, recent, rules):
+            return rewound
     if _reached(recent, reading.ends, rules):
         return CAUGHT_UP
     stalled = _stalled(reading, recent, rules) if retried is None else _stalled_between(reading, recent, retried, rules)
@@ -163,6 +164,13 @@ def evaluate_status(reading: CommitReading, rules: StatusRules = DEFAULT_RULES) 
     if retried is not None:
         return StatusResult(None, why=f"it commits back and forth between {retried.lowest} and {retried.highest}")
     return _shrinking(reading, recent)
+
+
+def _without_hops(reading: CommitReading) -> CommitReading:
+    """The commits that count: a STALL with hops is one still."""
+    if last_rewind(reading.commits) is None or back_and_forth(reading.commits) is not None:
+        return reading
+    return msgspec.structs.replace(reading, commits=without_hops(reading.commits))
 
 
 def no_reader(reading: CommitReading, emptied_ms: int | None, rules: StatusRules) -> StatusResult:

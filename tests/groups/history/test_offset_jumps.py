@@ -99,6 +99,15 @@ def test_offsets_that_go_back_and_forth_are_one_row_of_a_partition() -> None:
     assert commits_of(log, since=96).jumps == ()
 
 
+def test_what_the_next_commit_takes_back_is_no_jump() -> None:
+    """An undo would go to 169, past records that nobody processed."""
+    log = Log().generation(5, A)
+    for seconds, offset in enumerate((75, 86, 86, 86, 169, 86, 86)):
+        log.at(5 * seconds).commit(0, offset)
+    assert commits_of(log).jumps == ()
+    assert [jump.moved for jump in commits_of(log.at(60).commit(0, 80)).jumps] == [-6]
+
+
 def test_resets_of_one_who_tries_again_are_separate() -> None:
     """A reset ends it, and two falls are two jumps that can be undone."""
     log = Log().generation(5, A).at(1)

@@ -161,6 +161,10 @@ BATCH = [*range(990, 1001)]
         (WARN, judged(SAME[-3:], 900, unread_ago=22 * SECOND)),
         # One that moved among the last ten is no stall.
         (WARN, judged([*SAME[:-1], at(2000, 501)], 900, past=[past(2 * MINUTE, 600)])),
+        # ... nor ends it with commits beyond, that the next one takes back; and it is worse than a REWIND.
+        (STALL, judged([*SAME[:-1], at(3000, 9000), at(1000, 500)], 9500, unread_ago=HOUR)),
+        (STALL, judged([*SAME[:-3], at(9000, 900), at(3000, 950), at(1000, 500)], 9500, unread_ago=HOUR)),
+        (STALL, judged([at(HOUR, 450), at(2 * MINUTE, 900), *SAME[-8:]], 9500, unread_ago=HOUR)),
         # STALL: it falls back three times at least from an offset that it never gets past.
         (STALL, judged(rhythm(900, 950, *FLIPS), 9000, unread_ago=HOUR)),
         (STALL, judged(rhythm(900, 950, *FLIPS, 1000), 9000, unread_ago=HOUR)),
