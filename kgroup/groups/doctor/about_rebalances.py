@@ -181,10 +181,11 @@ def shared_instance(snapshot: GroupSnapshot) -> Answer:
 
 def _crash_loop(snapshot: GroupSnapshot, loops: Sequence[CrashLoop]) -> Answer:
     gone = loops[0].gone
+    where = "this offset" if len(loops) == 1 else "one of these offsets"
     return REBALANCE_STORM.finding(
         Severity.CRITICAL,
         crash_loop_words(loops, snapshot.now_ms),
-        remedy="the record at this offset, or one soon after it, ends every process that reads it: read the record, "
+        remedy=f"the record at {where}, or one soon after it, ends every process that reads it: read the record, "
         "and the log of a process that ended; then fix the consumer, or skip the record",
         numbers={
             "gone_member_count": len(gone),

@@ -30,6 +30,9 @@ from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration
 from kgroup.support.units import plural
 
+_NAMED = 3
+"""Of several partitions, each may have the record that ends the members."""
+
 
 def crash_loops(
     steps: Sequence[HistoryStep],
@@ -167,10 +170,11 @@ def _progress(loops: Sequence[CrashLoop]) -> str:
 
 
 def _place(loops: Sequence[CrashLoop]) -> str:
-    """``orders:1 offset 10``; several: ``orders:1 offset 10 and 2 more partitions``."""
-    offset = "" if loops[0].offset is None else f" offset {loops[0].offset}"
-    more = f" and {plural(len(loops) - 1, 'more partition')}" if len(loops) > 1 else ""
-    return f"{loops[0].tp}{offset}{more}"
+    """``orders:1 offset 10``; of several it is not known which: ``orders:1 offset 10, orders:2 offset 7 or ...``."""
+    *rest, last = [f"{loop.tp}{'' if loop.offset is None else f' offset {loop.offset}'}" for loop in loops[:_NAMED]]
+    if len(loops) > _NAMED:
+        rest, last = [*rest, last], plural(len(loops) - _NAMED, "more partition")
+    return f"{', '.join(rest)} or {last}" if rest else last
 
 
 def with_crash_loops(

@@ -270,8 +270,8 @@ CRASHES_AT_7 = (
                 "LAG": "800k on clicks:0, 8% of 9.60M over 12 of 12 partitions; oldest unread record 51m",
                 "STUCK": "all 12: no commit for 51m while 3000/s (1m) arrive; 58 generations since, longest 1m11s",
                 "RATE": "in 3000/s, out 0 (10m): growing, does not catch up at this rate",
-                "->": "crash loop at clicks:0 offset 10000000 and 11 more partitions: 13 members came and went in 4m, "
-                "the last 9s ago, and none committed past it",
+                "->": "crash loop at clicks:0 offset 10000000, clicks:1 offset 10000000, clicks:2 offset 10000000 or 9 "
+                "more partitions: 13 members came and went in 4m, the last 9s ago, and none committed past it",
             },
         ),
         # 5: a rebalance that does not end.

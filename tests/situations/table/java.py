@@ -205,7 +205,6 @@ ROWS = (
         at=(AT_B,),
         right=Says(rules="rebalance-storm", describe="crash loop.*t:0.*<B>", history="crash-loop"),
         allowed=Says(lag="no-reader stop stall", rules="no-reader stalled-commits idle-commits"),
-        wrong=Says(describe="crash loop at [^ ]*repartition"),
         harms=FIRST_OF_BATCH,
         helps=SKIP,
         timeouts=SESSION,
