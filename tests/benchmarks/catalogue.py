@@ -29,6 +29,7 @@ BENCHMARKS = (
     "scale",
     "decode",
     "decode_records",
+    "catchup_read",
     "catchup_files",
     "catchup_topic",
     "catchup_handlers",
@@ -37,7 +38,7 @@ BENCHMARKS = (
     "catchup_fleet",
     "catchup_whole",
 )
-WITH_FETCHED_PEER = frozenset({"catchup_files", "catchup_handlers"})
+WITH_FETCHED_PEER = frozenset({"catchup_read", "catchup_files", "catchup_handlers"})
 """These compare with programs that no test needs otherwise: Spark's Kafka connector, parallel-consumer."""
 
 RESULTS = Path(__file__).with_name("results.json")

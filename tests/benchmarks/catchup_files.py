@@ -44,7 +44,7 @@ def measurements(records: int = 1_000_000, size: int = 1024, runs: int = 5) -> I
             shutil.rmtree(f"{directory}/ours")
             return took
 
-        theirs = peer.job(TOPIC, json.dumps(until), f"{directory}/theirs", CODEC)
+        theirs = peer.job(TOPIC, json.dumps(until), f"{directory}/theirs", CODEC, "{}")
         mine, peers = turns(runs, ours, theirs)
         name = f"Parquet ({CODEC}), {records:,} x {size} B, {CORES} tasks"
         yield of_rates(name, records, mine, peers, Hold(at_least=1.5))

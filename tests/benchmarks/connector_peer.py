@@ -1,7 +1,7 @@
 """Spark's own Kafka connector, for the benchmarks: it runs in an environment of its own, without kgroup.
 
-A line of stdin is a job: a topic is written as Parquet. A line of stdout is how many seconds it took; the first one
-says that it is ready.
+A line of stdin is a job: a topic is written as Parquet, or without a directory only read. A line of stdout is how many
+seconds it took; the first one says that it is ready.
 """
 
 from __future__ import annotations
@@ -24,22 +24,27 @@ def main() -> None:
     spark = builder.config("spark.driver.memory", "2g").getOrCreate()
     print("ready", flush=True)
     for line in sys.stdin:
-        topic, ends, directory, codec = line.rstrip("\n").split("\t")
+        topic, ends, directory, codec, options = line.rstrip("\n").split("\t")
         began = time.perf_counter()
-        rows = read(spark, bootstrap, topic, json.loads(ends))
-        rows.write.option("compression", codec).parquet(directory)
+        rows = read(spark, bootstrap, topic, json.loads(ends), json.loads(options))
+        if directory:
+            rows.write.option("compression", codec).parquet(directory)
+        else:
+            rows.write.format("noop").mode("append").save()
         took = time.perf_counter() - began
-        shutil.rmtree(directory)
+        if directory:
+            shutil.rmtree(directory)
         print(took, flush=True)
     spark.stop()
 
 
-def read(spark: SparkSession, bootstrap: str, topic: str, ends: list[int]) -> DataFrame:
+def read(spark: SparkSession, bootstrap: str, topic: str, ends: list[int], options: dict[str, str]) -> DataFrame:
     """All of a topic below these ends: a task a partition, committed records only."""
     return (
         spark.read.format("kafka")
         .option("kafka.bootstrap.servers", bootstrap)
         .option("kafka.isolation.level", "read_committed")
+        .options(**options)
         .option("subscribe", topic)
         .option("startingOffsets", json.dumps({topic: {str(number): 0 for number in range(len(ends))}}))
         .option("endingOffsets", json.dumps({topic: {str(number): end for number, end in enumerate(ends)}}))

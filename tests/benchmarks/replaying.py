@@ -149,7 +149,7 @@ class Connector:
         self._log.close()
 
     def job(self, *words: Any) -> Callable[[], float]:
-        """A job of the peer, ``TOPIC ENDS DIR CODEC``: write Parquet; its seconds."""
+        """A job of the peer, ``TOPIC ENDS DIR CODEC OPTIONS``: write Parquet, or read only without DIR; its seconds."""
 
         def run() -> float:
             assert self._process.stdin
