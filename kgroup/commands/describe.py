@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec.structs import replace
 
@@ -26,6 +26,9 @@ from kgroup.queries.verdicts import MOST_GROUPS, GroupVerdicts, read_generations
 from kgroup.settings.invocation import Invocation
 from kgroup.support.durations import parse_duration
 from kgroup.support.errors import UsageError
+
+if TYPE_CHECKING:
+    from kgroup.groups.history.own_changes import OwnChanges
 
 _STREAMED = (Format.CSV, Format.JSON, Format.YAML)
 _SCAN_TIME = "1s"
@@ -182,6 +185,13 @@ def _connect(run: Invocation, which: Selection, view: DescribeView, scan_s: floa
         yield lambda: _outcomes(run, view, cluster, scan_s, snapshots(run.reporter, cluster, which, want), named)
 
 
+def _latest_changes(cluster: Cluster) -> Callable[[], OwnChanges]:
+    # Imported here: a page of many groups has no verdict.
+    from kgroup.changes.own_changes import latest_changes
+
+    return latest_changes(cluster.ref.cluster_id)
+
+
 def _compare_clocks(run: Invocation, cluster: Cluster, view: DescribeView) -> None:
     """Warn if clocks differ, where ages are shown."""
     if view.judges(run.format):
@@ -211,7 +221,9 @@ def _outcomes(
             judgement = add_generations(snapshot.groups)
         elif view.judges(run.format):
             budget_s = view.snapshot_request(run.format, scan_s).generation_budget_s
-            judgement = read_verdicts(cluster, snapshot.groups, budget_s, past=run.format.is_page)
+            judgement = read_verdicts(
+                cluster, snapshot.groups, budget_s, _latest_changes(cluster), past=run.format.is_page
+            )
         for note in (*snapshot.notes, *judgement.notes):
             if note not in said:
                 run.reporter.note(note)

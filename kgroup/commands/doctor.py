@@ -9,6 +9,7 @@ from typing import Annotated
 from msgspec.structs import replace
 
 from kgroup.catchup.service.pending import PendingCatchups, begin_reading_ledger
+from kgroup.changes.own_changes import latest_changes
 from kgroup.cli.panels import what_option
 from kgroup.cluster.broker_errors import PENDING_TRANSACTION
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
@@ -161,7 +162,7 @@ def _diagnose_groups(run: Invocation, cluster: Cluster, which: Selection, depth:
     begun = begin_reading_ledger(run.settings, cluster, named_groups(which))
     diagnosed, notes, others = _Found(), dict[str, None](), list[str]()
     count, parts = in_parts(reporter, cluster, which, _WANT)
-    reader = GroupsReader(cluster, depth, count)
+    reader = GroupsReader(cluster, depth, count, latest_changes(cluster.ref.cluster_id))
     for size, snapshot in parts:
         diagnosed.errors += _failures(snapshot.errors)
         notes |= dict.fromkeys(snapshot.notes)

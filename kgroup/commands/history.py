@@ -11,12 +11,11 @@ from typing import Annotated
 from msgspec.structs import replace
 
 from kgroup.catchup.service.pending import begin_reading_cached_ledger
-from kgroup.changes.journal import Journal
+from kgroup.changes.own_changes import own_changes
 from kgroup.cli.panels import what_option, which_option
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.snapshot import Cluster
 from kgroup.groups.history.follow import FollowCursor
-from kgroup.groups.history.own_changes import OwnChanges
 from kgroup.groups.history.summary import GroupHistory
 from kgroup.groups.reset_targets import ANY_TIME, TopicChoice, is_ago, parse_moment_or_ago, parse_topics, resolved_text
 from kgroup.groups.selection import (
@@ -36,7 +35,6 @@ from kgroup.queries.log_options import brokers_now, scan_progress
 from kgroup.settings.invocation import Invocation
 from kgroup.support.durations import parse_duration
 from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, UsageError
-from kgroup.support.instants import utc_datetime
 from kgroup.support.stdout_reader import pause
 
 _FOLLOWED = (Format.TABLE, Format.WIDE, Format.JSON, Format.CSV)
@@ -148,7 +146,9 @@ def history(run: Invocation, which: HistoryFilter, span: HistorySpan, view: Hist
         if not states and not errors:
             run.reporter.note("no group is chosen: nothing to do")
         closed = _finished_catchups(run, cluster, frozenset(states)) if view.commits else frozenset()
-        histories = Histories(cluster, replace(wish, own=_own_changes(cluster, wish), closed=closed), states)
+        histories = Histories(
+            cluster, replace(wish, own=own_changes(cluster.ref.cluster_id, wish.since_ms), closed=closed), states
+        )
         with scan_progress(run.reporter) as progress:
             unread = histories.read(progress)
         listed = histories.list_if_unknown(run.verb)
@@ -162,14 +162,6 @@ def history(run: Invocation, which: HistoryFilter, span: HistorySpan, view: Hist
         yield from _pages(run, cluster, selection, view, shown, errors)
         if view.follow and shown:
             yield from _follow(run.reporter, cluster, histories, shown)
-
-
-def _own_changes(cluster: Cluster, wish: HistoryRequest) -> OwnChanges:
-    """The changes of this machine in that time; none if the journal cannot be read."""
-    try:
-        return OwnChanges(Journal().entries(cluster.ref.cluster_id, utc_datetime(wish.since_ms)))
-    except KgroupError:
-        return OwnChanges()
 
 
 def _finished_catchups(run: Invocation, cluster: Cluster, groups: frozenset[str]) -> frozenset[str]:

@@ -13,6 +13,7 @@ import typer
 from msgspec.structs import replace
 
 from kgroup.catchup.service.pending import PendingCatchups, begin_reading_cached_ledger
+from kgroup.changes.own_changes import latest_changes
 from kgroup.cli.panels import what_option
 from kgroup.cluster.deadline import SharedTime
 from kgroup.cluster.lag_reading import Need
@@ -281,7 +282,7 @@ class _LagMeasurement:
         if not groups:
             return []
         ledger = begin_reading_cached_ledger(run.settings, cluster, named_groups(self.which))
-        read = read_facts(cluster, groups, need)
+        read = read_facts(cluster, groups, need, latest_changes(cluster.ref.cluster_id))
         # A released group shows no lag, but its pending records are still unread.
         pending = PendingCatchups.read(run.format, ledger(run.reporter), groups, on_page=need.surroundings)
         pending.note(run.reporter, (group.name for group in groups))

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from kgroup.groups.stuck_record import StuckRecord
 from kgroup.model.groups import Member
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.hint import Hint
 from kgroup.support.instants import rfc3339
 
@@ -26,6 +27,11 @@ def commit_history(group: str) -> Hint:
 def peek_group(group: str) -> Hint:
     """``kgroup peek``: the records at the committed offsets of the group's stuck partitions."""
     return Hint("{}", ("peek", group))
+
+
+def read_from(tp: TopicPartition, offset: int) -> Hint:
+    """``kgroup peek TOPIC:P --offset N``: the first records from an offset on, of a partition without its group."""
+    return Hint("{}", ("peek", f"{tp}", "--offset", f"{offset}"))
 
 
 def skip_record(group: str, record: StuckRecord | None) -> Iterator[Hint]:

@@ -57,6 +57,10 @@ ABANDONED = Threshold(
 )
 QUIET = Threshold("time without a commit of another group that is quiet", 3_600_000, "ms", "its lag shows nothing")
 
+RESET_SHOWN = Threshold(
+    "time for which a reset by no member is shown", 3_600_000, "ms", "what kgroup history shows by default"
+)
+
 # Rates and gaps
 RATE_SPAN = Threshold("time over which rates are measured", 600_000, "ms", "a batch producer has some rounds in it")
 RECENT_SPAN = Threshold("time over which a reversed trend shows", 60_000, "ms", "some commits of a usual interval")

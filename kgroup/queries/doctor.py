@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 
 import msgspec
@@ -22,11 +22,13 @@ from kgroup.cluster.topics import Layouts, LogView, TopicLayout, list_topics
 from kgroup.groups.doctor.about_lag import asks_for_first_unread, may_be_stuck
 from kgroup.groups.doctor.from_log import from_log
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot, TopicDetails
+from kgroup.groups.history.own_changes import OwnChanges
 from kgroup.groups.history.summary import HistoryQuery
 from kgroup.groups.lag.evidence import MemberFacts
 from kgroup.groups.lag.from_log import LagLogFacts
 from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
 from kgroup.groups.migration.readiness import assess_readiness
+from kgroup.groups.offset_resets import with_changes
 from kgroup.groups.selection import SelectedGroups, without_unread_groups
 from kgroup.model.groups import Group, LoggedCommit, LogRange, Partition, RowError
 from kgroup.model.migration_facts import SESSION_CONFIG, BrokerFacts, GroupPast, OpenTransaction, group_setting_ms
@@ -52,10 +54,16 @@ class ScanDepth(msgspec.Struct, frozen=True):
 
 
 class GroupsReader:
-    """Reads what the rules need of groups, in parts that share the time limits; ``groups`` is the number of all."""
+    """Reads what the rules need of groups, in parts that share the time limits; ``groups`` is the number of all.
 
-    def __init__(self, cluster: Cluster, depth: ScanDepth, groups: int) -> None:
+    ``own`` reads the changes of the last hour in this machine's journal.
+    """
+
+    def __init__(
+        self, cluster: Cluster, depth: ScanDepth, groups: int, own: Callable[[], OwnChanges] = OwnChanges
+    ) -> None:
         self.cluster = cluster
+        self.own = own
         self.depth = depth
         self.groups = groups
         self._log_time = SharedTime(depth.budget_s, groups)
@@ -164,6 +172,7 @@ def group_snapshots(reader: GroupsReader, snapshot: Snapshot, part: int) -> tupl
                 unread={**_unread_logs(group, snapshot.errors, failed), **known_so_far.unread},
                 held_since_ms=held_since_ms,
                 readiness=group_readiness,
+                resets=with_changes(known_so_far.resets, group.name, reader.own),
                 bootstrap=cluster.ref.bootstrap_servers,
             )
         )
@@ -237,6 +246,7 @@ def _snapshot(
         history=doctors.history if doctors else None,
         generation=log_facts.generation if log_facts else None,
         shared_instances=log_facts.shared_instances if log_facts else (),
+        resets=log_facts.resets if log_facts else (),
         broker=broker,
         configs=item.configs if item else None,
         emptied_at_ms=emptied_ms,

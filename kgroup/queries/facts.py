@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from kgroup.cluster.first_records import First
 from kgroup.cluster.lag_reading import LagFacts, LookBack, Need, OtherGroups
 from kgroup.cluster.snapshot import Cluster
 from kgroup.cluster.topics import LogView, TopicLayout
+from kgroup.groups.history.own_changes import OwnChanges
 from kgroup.groups.lag.evidence import (
     BlockingTransaction,
     EvidenceSource,
@@ -27,6 +28,7 @@ from kgroup.groups.lag.evidence import (
 )
 from kgroup.groups.lag.from_log import LagLogFacts, from_log
 from kgroup.groups.lag.past import STEP_MS, STEPS
+from kgroup.groups.offset_resets import with_changes
 from kgroup.groups.thresholds import LATE_SIBLING, QUIET, RATE_SPAN, RECENT_SPAN
 from kgroup.model.groups import Group, LogRange
 from kgroup.model.topic_partition import TopicPartition
@@ -65,8 +67,13 @@ class GroupFacts(msgspec.Struct, frozen=True):
     unread: str | None = None
 
 
-def read_facts(cluster: Cluster, groups: Sequence[Group], need: Need) -> dict[str, GroupFacts]:
-    """The evidence of each group, by name, as of the brokers' time, or that of a later record of the log."""
+def read_facts(
+    cluster: Cluster, groups: Sequence[Group], need: Need, own: Callable[[], OwnChanges] = OwnChanges
+) -> dict[str, GroupFacts]:
+    """The evidence of each group, by name, as of the brokers' time, or that of a later record of the log.
+
+    ``own`` reads the changes of the last hour in this machine's journal.
+    """
     now_ms = cluster.now_ms()
     back = LookBack(
         moments_ms=tuple(now_ms - span_ms for span_ms in (*RATES_MS, *(PAST_MS if need.past else ()))),
@@ -78,7 +85,7 @@ def read_facts(cluster: Cluster, groups: Sequence[Group], need: Need) -> dict[st
     now_ms = max((now_ms, *newest))
     logs, siblings = EvidenceOfLogs(facts, back.moments_ms), _siblings(facts, back, now_ms)
     late = _late_at(facts, groups, back, now_ms)
-    return {group.name: _of_group(group, facts, logs, siblings, late, need, now_ms) for group in groups}
+    return {group.name: _of_group(group, facts, logs, siblings, late, need, now_ms, own) for group in groups}
 
 
 def _span_of(group: Group) -> int:
@@ -123,6 +130,7 @@ def _of_group(
     late: Mapping[Place, Sequence[str]],
     need: Need,
     now_ms: int,
+    own: Callable[[], OwnChanges],
 ) -> GroupFacts:
     log = facts.logs.logs.get(group.name)
     names = _names_by_id(group, facts) if need.crash_loops else None
@@ -144,6 +152,7 @@ def _of_group(
         crash_loops=() if log_facts is None else log_facts.crash_loops,
         runs=() if log_facts is None else log_facts.runs,
         shared_instances=() if log_facts is None else log_facts.shared_instances,
+        resets=() if log_facts is None else with_changes(log_facts.resets, group.name, own),
         same_offset=_same_offset(group, late) if late else {},
         unknown=dict(_unknown(group, facts, need, firsts, log_facts)),
     )

@@ -13,6 +13,7 @@ from kgroup.model.groups import Group, ListedGroup
 from kgroup.support.errors import KgroupError
 
 if TYPE_CHECKING:
+    from kgroup.groups.history.own_changes import OwnChanges
     from kgroup.groups.verdict.group import GroupVerdict
     from kgroup.queries.facts import GroupFacts
 
@@ -30,10 +31,12 @@ class GroupVerdicts(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-def read_verdicts(cluster: Cluster, groups: Sequence[Group], budget_s: float, *, past: bool) -> GroupVerdicts:
+def read_verdicts(
+    cluster: Cluster, groups: Sequence[Group], budget_s: float, own: Callable[[], OwnChanges], *, past: bool
+) -> GroupVerdicts:
     """Judge few groups; for many, only read generations. With ``budget_s`` 0 ``__consumer_offsets`` is not read.
 
-    ``past`` also reads what a page draws of the last hour.
+    ``past`` also reads what a page draws of the last hour. ``own`` reads the changes of that hour in the journal.
     """
     if not groups:
         return GroupVerdicts(())
@@ -47,7 +50,7 @@ def read_verdicts(cluster: Cluster, groups: Sequence[Group], budget_s: float, *,
     need = Need(budget_s, no_log=None if budget_s > 0 else "--no-generation", surroundings=True, state=True, past=past)
     try:
         with cluster.time_limit(budget_s or _BUDGET_S):
-            read = read_facts(cluster, groups, need)
+            read = read_facts(cluster, groups, need, own)
     except KgroupError as error:
         return GroupVerdicts(tuple(groups), notes=(f"no verdict: {error.message}",))
     named = tuple(

@@ -245,6 +245,47 @@ def test_an_instance_id_of_two_processes(kgroup: CommandLine, world: KafkaWorld,
     assert [shlex.split(command)[:3] for command in verdict["commands"]] == [["kgroup", "history", group]]
 
 
+def test_offsets_that_somebody_moved(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, bystander: str
+) -> None:
+    """Of the group that was stopped: by kgroup itself it is information, undone it is none."""
+    topic, group = world.topic(name("orders")), name("svc")
+    world.produce(topic, 10)
+    member = members.classic(group, topic)
+    members.stable(member, partitions=1)
+    commit_to(world, member, 10)
+    member.close()
+    wait_for(lambda: world.groups()[group][1] == "empty", "a stopped group")
+
+    def found() -> tuple[str | None, str, list[list[str]]]:
+        finding = rules_of(kgroup, group)[group].get("offsets-moved")
+        verdict = kgroup("describe", group, "-o", "json").data[0]["verdict"]
+        if finding is not None:
+            assert finding["evidence"].partition("Z by ")[0] in verdict["next"]
+        return (
+            None if finding is None else finding["severity"],
+            verdict["next"] or "",
+            [shlex.split(command)[1:] for command in verdict["commands"]],
+        )
+
+    kgroup("reset", group, "--topic", topic, "--to-offset", "4", "--execute")
+    severity, said, commands = found()
+    assert severity == "info"
+    assert "by kgroup (ch-" in said
+    kgroup("undo", "--execute")
+    assert found()[0] is None
+    world.commit(group, {(topic, 0): 3})
+    severity, said, commands = found()
+    assert severity == "warning"
+    assert f"{topic}:0 was moved back by 7" in said
+    (undo,) = (words for words in commands if words[0] == "undo")
+    kgroup(*undo, "--execute")
+    assert world.committed(group)[topic, 0][0] == 10
+    severity, said, commands = found()
+    assert severity is None
+    assert "was moved" not in said
+
+
 def test_a_catch_up_that_nobody_continues(
     kgroup: CommandLine, world: KafkaWorld, crashed: Crash, name: Name, bystander: str
 ) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kgroup.groups.doctor.finding import Answer, Rule, Severity, kgroup_command, unread_partitions_text
-from kgroup.groups.doctor.snapshot import GroupSnapshot
+from kgroup.groups.doctor.snapshot import NO_COMMITS, GroupSnapshot
+from kgroup.groups.thresholds import RESET_SHOWN
 from kgroup.model.groups import Partition, RangeStatus
 from kgroup.support.units import human_count, plural, some_of
 
@@ -16,6 +17,12 @@ NEVER_READ = Rule(
     "never-read",
     "a partition with records and no commit on a topic that the group commits to",
     "KIP-1327; KAFKA-20539: auto.offset.reset=latest on partitions that were added",
+)
+MOVED = Rule(
+    "offsets-moved",
+    "offsets were moved while the group was Empty, by no member: records are skipped, or read again",
+    "KIP-122, kafka-consumer-groups.sh --reset-offsets",
+    (RESET_SHOWN,),
 )
 GONE = Rule(
     "topic-gone",
@@ -69,6 +76,34 @@ def out_of_range(snapshot: GroupSnapshot) -> Answer:
             commands=(kgroup_command("reset", group.name, "--only", "out-of-range"),),
         )
         + partly
+    )
+
+
+def offsets_moved(snapshot: GroupSnapshot) -> Answer:
+    """WARNING, if kgroup's journal does not know who did it; else INFO. The newest one that needs a look is named."""
+    if snapshot.commits is None:
+        return MOVED.unknown(snapshot.why("commits", NO_COMMITS))
+    unknown = [reset for reset in snapshot.resets if reset.change is None]
+    resets = unknown or snapshot.resets
+    if not resets:
+        return ()
+    newest = resets[0]
+    moved = [row.moved for reset in resets for row in reset.rows]
+    more = f"; {plural(len(resets) - 1, 'earlier one')} too" if len(resets) > 1 else ""
+    return MOVED.finding(
+        Severity.WARNING if unknown else Severity.INFO,
+        f"{newest.words(snapshot.now_ms)}{more}",
+        remedy="none, if it was meant; else stop the group, and undo it: the plan shows what is read again"
+        if unknown
+        else "none, if it was meant; kgroup undo undoes it",
+        numbers={
+            "partition_count": len(newest.rows),
+            "skipped_offset_count": sum(count for count in moved if count > 0),
+            "repeated_offset_count": -sum(count for count in moved if count < 0),
+            "reset_count": len(resets),
+        },
+        affected=[str(row.commit.tp) for row in newest.rows],
+        commands=tuple(newest.commands(snapshot.group.name)),
     )
 
 

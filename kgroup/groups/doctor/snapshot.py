@@ -17,6 +17,7 @@ from kgroup.groups.lag.measure import measure_lag
 from kgroup.groups.lag.report import GroupLag
 from kgroup.groups.member_labels import unsubscribed_topics
 from kgroup.groups.migration.check import Readiness
+from kgroup.groups.offset_resets import OffsetReset
 from kgroup.groups.shared_instances import SharedInstance
 from kgroup.groups.timeline.steps import CrashLoop
 from kgroup.groups.verdict.facts import crash_loops_in
@@ -125,6 +126,7 @@ class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
     pending: tuple[PendingCatchup, ...] | None = ()
     generation: GenerationWritten | None = None
     shared_instances: tuple[SharedInstance, ...] = ()
+    resets: tuple[OffsetReset, ...] = ()
     bootstrap: str | None = None
     unread: Mapping[str, str] = msgspec.field(default_factory=dict)
 
@@ -167,6 +169,7 @@ class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
             state_since_ms=since_ms,
             generation=self.generation,
             shared_instances=self.shared_instances,
+            resets=self.resets,
             crash_loops=self.history.crash_loops if self.history else (),
             runs=self.history.runs if self.history else (),
             unknown={EvidenceSource.COMMITS: self.why("commits", NO_COMMITS)} if self.commits is None else {},

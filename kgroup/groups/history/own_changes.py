@@ -24,11 +24,14 @@ class OwnChanges:
                 self._made.setdefault(key, []).append((entry.at_ms, ended_ms, entry.id))
 
     def of(self, group: str, commit: CommitWritten) -> str | None:
-        """The id of the change that set this offset, or deleted it, within a minute of the commit; None: none did."""
-        made = self._made.get((group, commit.tp, commit.offset), ())
+        """The id of the change that made this commit, or deleted it; None: none did."""
+        return self.at(group, commit.tp, commit.offset, commit.at_ms)
+
+    def at(self, group: str, tp: TopicPartition, offset: int | None, at_ms: int) -> str | None:
+        """The id of the change that set this offset, or deleted it, within a minute of that time; None: none did."""
         near = [
-            (abs(commit.at_ms - began_ms), change)
-            for began_ms, ended_ms, change in made
-            if began_ms - _CLOCKS_MS <= commit.at_ms <= ended_ms + _CLOCKS_MS
+            (abs(at_ms - began_ms), change)
+            for began_ms, ended_ms, change in self._made.get((group, tp, offset), ())
+            if began_ms - _CLOCKS_MS <= at_ms <= ended_ms + _CLOCKS_MS
         ]
         return min(near)[1] if near else None

@@ -12,6 +12,7 @@ from enum import StrEnum
 import msgspec
 
 from kgroup.groups.history.runs import Run
+from kgroup.groups.offset_resets import OffsetReset
 from kgroup.groups.shared_instances import SharedInstance
 from kgroup.groups.timeline.steps import CrashLoop
 from kgroup.model.group_log import GenerationWritten
@@ -152,10 +153,10 @@ class LagEvidence(msgspec.Struct, frozen=True):
     ``siblings`` is None if they were not requested or could not be listed; some are missing if ``unknown`` has a
     reason for them. ``members`` is by member id, ``generation`` the newest of a classic group. ``crash_loops`` are
     suspected: whether their records are unread, the log of the group does not show. ``shared_instances`` are the
-    instance ids that are taken over again and again, the worst first. ``same_offset`` has the other
-    groups that are at the group's offset or next to it, and have been late for a minute at least. ``unknown`` has the
-    reason for each source that could not be read (``no READ on __consumer_offsets``); the verdict shows the reason
-    instead of a value.
+    instance ids that are taken over again and again, the worst first. ``resets`` are those of the last hour that are
+    not undone, the newest first. ``same_offset`` has the other groups that are at the group's offset or next to it, and
+    have been late for a minute at least. ``unknown`` has the reason for each source that could not be read (``no READ
+    on __consumer_offsets``); the verdict shows the reason instead of a value.
     """
 
     now_ms: int
@@ -169,6 +170,7 @@ class LagEvidence(msgspec.Struct, frozen=True):
     crash_loops: tuple[CrashLoop, ...] = ()
     runs: tuple[Run, ...] = ()
     shared_instances: tuple[SharedInstance, ...] = ()
+    resets: tuple[OffsetReset, ...] = ()
     same_offset: Mapping[TopicPartition, tuple[str, ...]] = msgspec.field(default_factory=dict)
     unknown: Mapping[EvidenceSource, str] = msgspec.field(default_factory=dict)
 

@@ -11,6 +11,7 @@ import msgspec
 from kgroup.groups.commit_tags import CatchupCommitTag
 from kgroup.groups.history.runs import Run, runs_of
 from kgroup.groups.lag.evidence import GroupChurn, MemberFacts
+from kgroup.groups.offset_resets import OffsetReset, offset_resets
 from kgroup.groups.shared_instances import SharedInstance, shared_instances
 from kgroup.groups.timeline.fold import GroupTimeline
 from kgroup.groups.timeline.steps import LOOP, CrashLoop
@@ -52,6 +53,7 @@ class LagLogFacts(msgspec.Struct, frozen=True):
     runs: tuple[Run, ...]
     generation: GenerationWritten | None
     shared_instances: tuple[SharedInstance, ...]
+    resets: tuple[OffsetReset, ...]
 
 
 def from_log(
@@ -79,8 +81,11 @@ def from_log(
         if offset is None:
             commits.pop(tp, None)
         else:
-            by_a_tool = log_offset in by_tool
-            commits[tp].append(LoggedCommit(topic, number, offset, None, event.at_ms, log_offset, "", by_a_tool))
+            if log_offset in by_tool:
+                who = event.leader_epoch, event.at_ms, log_offset, event.metadata
+                commits[tp].append(LoggedCommit(topic, number, offset, *who, by_tool=True))
+            else:
+                commits[tp].append(LoggedCommit(topic, number, offset, None, event.at_ms, log_offset))
     return LagLogFacts(
         commits={tp: tuple(of_partition) for tp, of_partition in commits.items()},
         read_since_ms=whole_since(events, reach),
@@ -92,6 +97,7 @@ def from_log(
         runs=runs,
         generation=timeline.classic,
         shared_instances=shared_instances((one for one in events if isinstance(one, GenerationWritten)), now_ms),
+        resets=offset_resets(commits, now_ms) if by_tool and not group.is_simple else (),
     )
 
 

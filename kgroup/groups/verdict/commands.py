@@ -17,6 +17,7 @@ from kgroup.groups.next_commands import (
     skip_record,
     undo_move,
 )
+from kgroup.groups.offset_resets import OffsetReset
 from kgroup.groups.stuck_record import StuckRecord
 from kgroup.groups.timeline.steps import CrashLoop
 from kgroup.groups.verdict.facts import fell_repeatedly, unsubscribed_in
@@ -37,6 +38,7 @@ def verdict_commands(
     gap: LargeGap | None = None,
     leader: Member | None = None,
     fenced: bool = False,
+    resets: Sequence[OffsetReset] = (),
 ) -> Iterator[Hint]:
     """Commands, the most urgent first.
 
@@ -45,6 +47,7 @@ def verdict_commands(
     that no member gets past. ``record`` is the one that is to blame, as far as that is known. ``gap`` is the gap if it
     is large; one that grows needs more members, as far as there are partitions for them. ``leader`` is the one member
     that a rebalance waits for. ``fenced`` is whether an instance id is taken over again and again.
+    ``resets`` are those of the last hour; of them only what kgroup did not do is to be undone.
     """
     stops = [p for p in report.partitions if p.status is LagStatus.STOP]
     if loops:
@@ -60,13 +63,21 @@ def verdict_commands(
         yield delete_offsets(group.name, topics)
     if fell_repeatedly(report) is not None:
         yield commit_history(group.name)
-    if (at_ms := _rewound_at_ms(report)) is not None and (command := undo_move(group.name, at_ms)) is not None:
-        yield command
+    yield from _undo(group, report, resets)
     if gap is not None:
         few = bool(group.members) and len(group.members or ()) < len(group.partitions)
         if gap.seconds is None and few and not group.is_rebalancing:
             yield add_member(group.name)
         yield catch_up(group.name)
+
+
+def _undo(group: Group, report: GroupLag, resets: Sequence[OffsetReset]) -> Iterator[Hint]:
+    rewound = None if (at_ms := _rewound_at_ms(report)) is None else undo_move(group.name, at_ms)
+    if rewound is not None:
+        yield rewound
+    unknown = next((reset for reset in resets if reset.change is None), None)
+    if unknown is not None:
+        yield from (command for command in unknown.commands(group.name) if command != rewound)
 
 
 def is_one_record(row: PartitionLag, report: GroupLag) -> bool:

@@ -117,6 +117,7 @@ def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None =
                 gap=gap,
                 leader=None if wait is None else wait.leader,
                 fenced=bool(evidence.shared_instances),
+                resets=evidence.resets,
             )
         ),
     )
@@ -139,11 +140,11 @@ def next_fact(
     """The most urgent fact about a group without a crash loop, which any of these would hide; None if there is none.
 
     The order: members and rebalances, records that retention deletes, blocking transactions, stuck partitions,
-    topics that no member subscribes to, offsets that fall again and again, what the lagging partitions have in common,
-    and idle members.
+    topics that no member subscribes to, offsets that fall again and again, a reset by no member, what the lagging
+    partitions have in common, idle members, and a reset by kgroup.
     """
     if plain := members_sentence(group):
-        return plain if gap is None or not group.is_empty else f"no member reads; the group {gap.words}, its last rate"
+        return _of_empty(plain, evidence, gap) if group.is_empty else plain
     stuck = stuck_of(report)
     if safe is not None and safe.too_late and not stuck:
         return "retention deletes unread records before they are read"
@@ -152,15 +153,35 @@ def next_fact(
         return f"read_committed consumers of {row.where} get no further until that transaction ends"
     if stuck:
         return _of_stuck(group, report, evidence, shape, stuck, record)
+    return _less_urgent(group, report, evidence, shape, siblings, gap)
+
+
+def _of_empty(plain: str, evidence: LagEvidence, gap: LargeGap | None) -> str:
+    sentence = plain if gap is None else f"no member reads; the group {gap.words}, its last rate"
+    return f"{sentence}; {evidence.resets[0].words(evidence.now_ms)}" if evidence.resets else sentence
+
+
+def _less_urgent(
+    group: Group,
+    report: GroupLag,
+    evidence: LagEvidence,
+    shape: Shape,
+    siblings: OtherGroupsLag | None,
+    gap: LargeGap | None,
+) -> str | None:
     if topics := unsubscribed_in(report):
         return f"no member subscribes to {some_of(topics)}: delete the offsets if none should"
     if (row := fell_repeatedly(report)) is not None:
         return f"the offset of {row.where} falls back and returns again and again: two writers, or one that tries again"
+    unknown = next((reset for reset in evidence.resets if reset.change is None), None)
+    if unknown is not None:
+        return unknown.words(report.now_ms)
     if shape.behind:
         sentence = _of_shape(group, report, shape, siblings, gap)
         if sentence:
             return sentence
-    return assignment_sentence(group)
+    own = next((reset.words(report.now_ms) for reset in evidence.resets), None)
+    return assignment_sentence(group) or own
 
 
 def stuck_records(

@@ -14,6 +14,7 @@ from kgroup.groups.doctor.snapshot import (
 )
 from kgroup.groups.history.runs import Run
 from kgroup.groups.lag.evidence import BlockingTransaction, FirstUnread
+from kgroup.groups.offset_resets import OffsetReset, ResetPartition
 from kgroup.model.groups import Partition
 from kgroup.model.migration_facts import BrokerFacts
 from kgroup.model.pending_catchup import PendingCatchup
@@ -175,7 +176,37 @@ def owing(*catchups: PendingCatchup) -> GroupSnapshot:
     return replace(HEALTHY, pending=catchups)
 
 
+def moved(*offsets: int, ago_ms: int = M, change: str | None = None) -> tuple[OffsetReset, ...]:
+    """Somebody set orders:0 from the first offset to each of the others."""
+    rows = (ResetPartition(offsets[0], NOW - ago_ms, logged(new, NOW - ago_ms, by_tool=True)) for new in offsets[1:])
+    return tuple(OffsetReset(NOW - ago_ms, (row,), change) for row in rows)
+
+
 CASES = (
+    # offsets-moved
+    Case("offsets-moved", "none", HEALTHY, None),
+    Case(
+        "offsets-moved",
+        "forward",
+        replace(HEALTHY, resets=moved(202, 261)),
+        WARNING,
+        "by no member, while the group was Empty: nobody read offsets 202 to 260",
+    ),
+    Case(
+        "offsets-moved",
+        "back, and by kgroup",
+        replace(HEALTHY, resets=(*moved(261, 300, change="ch-7k2f"), *moved(261, 211), *moved(300, 250))),
+        WARNING,
+        "orders:0 was moved back by 50 at",
+    ),
+    Case(
+        "offsets-moved",
+        "by kgroup",
+        replace(HEALTHY, resets=moved(202, 261, change="ch-7k2f")),
+        INFO,
+        "by kgroup (ch-7k2f), while the group was Empty",
+    ),
+    Case("offsets-moved", "no log", replace(HEALTHY, commits=None), UNKNOWN, "were not read"),
     # skewed-lag
     Case(
         "skewed-lag", "one partition", lagging(9000, 100, 100, 100, 100, 100), WARNING, "9000 on orders:0, 95% of 9500"

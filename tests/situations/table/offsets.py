@@ -10,7 +10,7 @@ ROWS = (
         feed=Feed(per_s=5),
         begin=(Action(0, "term"), Action(5, "reset", "t:0=C-50"), Action(7, "start")),
         at=(At("t:0"),),
-        right=Says(lag="rewind", history="by no-member"),
+        right=Says(lag="rewind", rules="offsets-moved", describe="t:0 was moved back", history="by no-member"),
         wrong=Says(history="crash-loop"),
         helps=("undo",),
         named_by=Moment.HALF_A_MINUTE,
@@ -22,7 +22,7 @@ ROWS = (
         feed=Feed(per_s=5),
         begin=(Action(0, "term"), Action(20, "reset", "t:0=E+60"), Action(22, "start")),
         at=(At("t:0"),),
-        right=Says(describe="forward|skipped", history="by no-member"),
+        right=Says(rules="offsets-moved", describe="t:0 was moved forward.*nobody read", history="by no-member"),
         helps=("undo",),
     ),
     Row(

@@ -1,0 +1,115 @@
+"""Offsets that were moved while the group was Empty: by a reset, not by a member. Pure.
+
+A reset that was undone is none. Nor are kgroup's releases of catch-ups, and commits with a leader epoch: a consumer
+with ``assign()`` sends it, administrators do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from kgroup.groups.commit_tags import CatchupCommitTag
+from kgroup.groups.history.own_changes import OwnChanges
+from kgroup.groups.next_commands import commit_history, read_from, undo_move
+from kgroup.groups.thresholds import RESET_SHOWN
+from kgroup.model.groups import LoggedCommit
+from kgroup.model.topic_partition import TopicPartition
+from kgroup.support.hint import Hint
+from kgroup.support.instants import short_time
+from kgroup.support.units import human_count, plural
+
+_ONE_REQUEST_MS = 1_000
+
+
+class ResetPartition(msgspec.Struct, frozen=True):
+    """A partition that was moved from the offset ``old``; ``commit`` is the last one before a member commits again."""
+
+    old: int
+    at_ms: int
+    commit: LoggedCommit
+
+    @property
+    def moved(self) -> int:
+        return self.commit.offset - self.old
+
+
+class OffsetReset(msgspec.Struct, frozen=True):
+    """The partitions that were moved within a second, the farthest first; ``change`` is kgroup's, if it was one."""
+
+    at_ms: int
+    rows: tuple[ResetPartition, ...]
+    change: str | None = None
+
+    def words(self, now_ms: int) -> str:
+        """``orders:0 was moved back by 50 at 07:33:25Z by no member, while the group was Empty: ...``."""
+        first = self.rows[0]
+        way = "back" if first.moved < 0 else "forward"
+        more = f" (and {plural(len(self.rows) - 1, 'more partition')})" if len(self.rows) > 1 else ""
+        who = "no member" if self.change is None else f"kgroup ({self.change})"
+        lowest, end = sorted((first.old, first.commit.offset))
+        offsets = f"offset {lowest}" if end - lowest == 1 else f"offsets {lowest} to {end - 1}"
+        what = f"read again from {lowest} on" if first.moved < 0 else f"nobody read {offsets}"
+        return (
+            f"{first.commit.tp} was moved {way} by {human_count(abs(first.moved))}{more} at "
+            f"{short_time(self.at_ms, now_ms)} by {who}, while the group was Empty: {what}"
+        )
+
+    def commands(self, group: str) -> Iterator[Hint]:
+        """The history of commits, and what undoes a reset that kgroup did not make, or shows what it skipped."""
+        if self.change is None and (undo := undo_move(group, self.at_ms)) is not None:
+            yield undo
+            yield from (read_from(row.commit.tp, row.old) for row in self.rows[:1] if row.moved > 0)
+        yield commit_history(group)
+
+
+def offset_resets(commits: Mapping[TopicPartition, Sequence[LoggedCommit]], now_ms: int) -> tuple[OffsetReset, ...]:
+    """The resets of the last hour that are not undone, the newest first."""
+    moved = [row for of_partition in commits.values() for row in _moved(of_partition)]
+    requests: list[list[ResetPartition]] = []
+    for row in sorted(moved, key=lambda row: -row.at_ms):
+        if row.at_ms <= now_ms - RESET_SHOWN.value:
+            continue
+        if requests and requests[-1][0].at_ms - row.at_ms <= _ONE_REQUEST_MS:
+            requests[-1].append(row)
+        else:
+            requests.append([row])
+    return tuple(
+        OffsetReset(min(row.at_ms for row in rows), tuple(sorted(rows, key=lambda row: -abs(row.moved))))
+        for rows in requests
+    )
+
+
+def _moved(commits: Sequence[LoggedCommit]) -> list[ResetPartition]:
+    found: list[ResetPartition] = []
+    before: LoggedCommit | None = None
+    for commit in commits:
+        if commit.by_tool and before is not None and CatchupCommitTag.of(commit.metadata) is None:
+            row = ResetPartition(before.offset, commit.timestamp_ms, commit)
+            if before.by_tool and found and found[-1].commit is before:
+                row = replace(found.pop(), commit=commit)
+            undone = next((at for at, earlier in enumerate(found) if earlier.old == commit.offset), None)
+            if undone is not None:
+                del found[undone:]
+            elif row.moved:
+                found.append(row)
+        before = commit
+    return found
+
+
+def with_changes(resets: Sequence[OffsetReset], group: str, own: Callable[[], OwnChanges]) -> tuple[OffsetReset, ...]:
+    """Those of kgroup with their changes in the journal, which is only read if there are any; others as they were.
+
+    One whose commits have a leader epoch is left out unless kgroup made it: it is a consumer's.
+    """
+    if not resets:
+        return ()
+    changes = own()
+    named = (
+        replace(reset, change=changes.at(group, row.tp, row.offset, row.timestamp_ms))
+        for reset in resets
+        for row in (reset.rows[0].commit,)
+    )
+    return tuple(each for each in named if each.change or each.rows[0].commit.leader_epoch is None)

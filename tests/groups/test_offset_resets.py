@@ -1,0 +1,76 @@
+"""Offsets that were moved by no member: what was undone, released by kgroup or committed by a consumer is no reset."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kgroup.groups.history.own_changes import OwnChanges
+from kgroup.groups.offset_resets import offset_resets, with_changes
+from kgroup.model.groups import LoggedCommit
+from kgroup.model.topic_partition import TopicPartition
+from tests.helpers.cases.lag import MINUTE, NOW, SECOND
+from tests.helpers.for_each import for_each
+
+
+def by(offset: int, ago_ms: int, metadata: str = "", epoch: int | None = None, partition: int = 0) -> LoggedCommit:
+    return LoggedCommit("orders", partition, offset, epoch, NOW - ago_ms, -ago_ms, metadata, by_tool=True)
+
+
+def read(offset: int, ago_ms: int, partition: int = 0) -> LoggedCommit:
+    return LoggedCommit("orders", partition, offset, None, NOW - ago_ms, -ago_ms)
+
+
+@dataclass(frozen=True)
+class Reset:
+    name: str
+    commits: tuple[LoggedCommit, ...]
+    said: tuple[str, ...] = ()
+    others: tuple[LoggedCommit, ...] = field(default=())
+    """Of another partition."""
+
+    def __str__(self) -> str:
+        return self.name
+
+
+BACK = "orders:0 was moved back by 50 at 01:35:40Z by no member, while the group was Empty: read again from 50 on"
+FORWARD = (
+    "orders:0 was moved forward by 60 at 01:35:40Z by no member, while the group was Empty: nobody read offsets "
+    "100 to 159"
+)
+
+
+@for_each(
+    "reset",
+    [
+        Reset("back", (read(100, 2 * MINUTE), by(50, MINUTE), read(70, SECOND)), (BACK,)),
+        Reset("forward", (read(100, 2 * MINUTE), by(160, MINUTE)), (FORWARD,)),
+        Reset("the same offset", (read(100, 2 * MINUTE), by(100, MINUTE))),
+        Reset("what was before is not known", (by(160, MINUTE), read(170, SECOND))),
+        Reset("two in a row are one", (read(100, 2 * MINUTE), by(9, MINUTE), by(160, MINUTE - SECOND)), (FORWARD,)),
+        Reset("undone at once", (read(100, 2 * MINUTE), by(9, MINUTE), by(100, MINUTE - SECOND))),
+        Reset("undone later", (read(100, 3 * MINUTE), by(9, 2 * MINUTE), read(20, MINUTE), by(100, SECOND))),
+        Reset("longer ago", (read(100, 70 * MINUTE), by(9, 60 * MINUTE), read(20, MINUTE))),
+        Reset("a release of a catch-up", (read(100, 2 * MINUTE), by(160, MINUTE, "kgroup cu-7f3a 3 release 100"))),
+        Reset("a consumer with assign()", (read(100, 2 * MINUTE), by(160, MINUTE, epoch=4))),
+        Reset(
+            "of two partitions the farther one",
+            (read(100, 2 * MINUTE), by(50, MINUTE)),
+            (BACK.replace("50 at", "50 (and 1 more partition) at"),),
+            others=(read(100, 2 * MINUTE, 1), by(110, MINUTE - SECOND, partition=1)),
+        ),
+        Reset(
+            "two requests",
+            (read(100, 2 * MINUTE), by(50, MINUTE)),
+            (BACK, "orders:1 was moved forward by 10"),
+            others=(read(100, 2 * MINUTE, 1), by(110, MINUTE + 2 * SECOND, partition=1)),
+        ),
+    ],
+)
+def test_what_was_reset(reset: Reset) -> None:
+    commits = {TopicPartition("orders", 0): reset.commits, TopicPartition("orders", 1): reset.others}
+
+    found = with_changes(offset_resets(commits, NOW), "svc", OwnChanges)
+
+    assert len(found) == len(reset.said)
+    for each, said in zip(found, reset.said, strict=True):
+        assert each.words(NOW).startswith(said)
