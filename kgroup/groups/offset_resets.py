@@ -51,7 +51,7 @@ class OffsetReset(msgspec.Struct, frozen=True):
         who = "no member" if self.change is None else f"kgroup ({self.change})"
         lowest, end = sorted((first.old, first.commit.offset))
         offsets = f"offset {lowest}" if end - lowest == 1 else f"offsets {lowest} to {end - 1}"
-        what = f"read again from {lowest} on" if first.moved < 0 else f"nobody read {offsets}"
+        what = f"read again from {lowest} on" if first.moved < 0 else f"no member read {offsets}"
         return (
             f"{first.commit.tp} was moved {way} by {human_count(abs(first.moved))}{more} at "
             f"{short_time(self.at_ms, now_ms)} by {who}, while the group was Empty: {what}"

@@ -28,7 +28,7 @@ class SharedInstance(msgspec.Struct, frozen=True):
         return (
             f"group.instance.id {self.instance_id} was taken over {self.times} times in "
             f"{format_duration((self.last_ms - self.first_ms) / 1000)}: two processes have it and fence each other, or "
-            "one ends and starts again; these cannot be told apart"
+            "one ends and starts again; the log does not show which"
         )
 
 

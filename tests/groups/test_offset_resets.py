@@ -34,7 +34,7 @@ class Reset:
 
 BACK = "orders:0 was moved back by 50 at 01:35:40Z by no member, while the group was Empty: read again from 50 on"
 FORWARD = (
-    "orders:0 was moved forward by 60 at 01:35:40Z by no member, while the group was Empty: nobody read offsets "
+    "orders:0 was moved forward by 60 at 01:35:40Z by no member, while the group was Empty: no member read offsets "
     "100 to 159"
 )
 

@@ -188,7 +188,7 @@ CRASHES_AT_7 = (
         (
             judged([*FINE, STUCK], shared_instances=(TAKEN_OVER,)),
             {"->": "group.instance.id pod-0 was taken over 7 times in 2m: two processes have it and fence each other, "
-                   "or one ends and starts again; these cannot be told apart"},
+                   "or one ends and starts again; the log does not show which"},
         ),
         (judged([*FINE, STUCK], crash_loops=(loop(*DEATHS),), shared_instances=(TAKEN_OVER,)), {"->": CRASHES_AT_7}),
         # ... the owners went before the record was there; the offset has moved since; all is read.

@@ -22,7 +22,7 @@ ROWS = (
         feed=Feed(per_s=5),
         begin=(Action(0, "term"), Action(20, "reset", "t:0=E+60"), Action(22, "start")),
         at=(At("t:0"),),
-        right=Says(rules="offsets-moved", describe="t:0 was moved forward.*nobody read", history="by no-member"),
+        right=Says(rules="offsets-moved", describe="t:0 was moved forward.*no member read", history="by no-member"),
         helps=("undo",),
     ),
     Row(
