@@ -26,7 +26,6 @@ _TICK_S: Final = 0.1
 _LOOK_S: Final = 15.0
 """Until a look has been taken, at the most."""
 _REPEATED_AT_ONCE: Final = 3
-_FLEET_S: Final = 180.0
 
 Tell = Callable[[str], None]
 
@@ -71,16 +70,9 @@ def run(
         copies = Copies(staged, clusters, readers, tell) if advice else None
         if copies:
             copies.expect(rows, moments[-1], stored())
-        running = _Run(stages, staged, moments, nursery, judges, tell, must_repeat, until_s, copies)
+        running = _Run(stages, staged, moments, nursery, judges, tell, must_repeat, until_s, copies, with_fleet)
         try:
-            results = running.to_the_end()
-            if with_fleet:
-                on_one = [stage for stage in stages.values() if brokers_of(stage.row) == ONE]
-                groups = {group: stage.row for stage in on_one for group in stage.groups.values()}
-                cells = judges.submit(look_at_fleet, groups).result(_FLEET_S)
-                results.append(Result(FLEET, moments[-1], cells))
-                tell(results[-1].line())
-            return results
+            return running.to_the_end()
         finally:
             for stage in stages.values():
                 stage.stop()
@@ -136,10 +128,12 @@ class _Run:
         must_repeat: Callable[[Result], bool],
         until_s: float,
         copies: Copies | None = None,
+        with_fleet: bool = False,
     ) -> None:
         self._stages, self._staged, self._moments, self._nursery = stages, staged, moments, nursery
         self._judges, self._tell, self._must_repeat, self._until_s = judges, tell, must_repeat, until_s
-        self._copies = copies
+        self._copies, self._with_fleet = copies, with_fleet
+        self._fleet: Future[tuple[Cell, ...]] | None = None
         self._looks = Looks()
         self._asked: dict[Future[Judged], Look] = {}
         self._results: dict[str, list[Result]] = {name: [] for name in stages}  # by stage
@@ -169,12 +163,32 @@ class _Run:
             self._repeat()
             if self._copies:
                 self._copies.tick(now, ended)
+            if self._with_fleet and self._fleet is None and self._is_judged():
+                self._look_at_fleet()
             time.sleep(_TICK_S)
-        return self._that_count()
+        return [*self._that_count(), *self._of_fleet()]
+
+    def _is_judged(self) -> bool:
+        return not self._to_repeat and all(len(each) == len(self._moments) for each in self._results.values())
 
     def _is_over(self) -> bool:
-        judged = not self._to_repeat and all(len(each) == len(self._moments) for each in self._results.values())
-        return judged and (self._copies is None or self._copies.are_over())
+        looked = not self._with_fleet or (self._fleet is not None and self._fleet.done())
+        return looked and self._is_judged() and (self._copies is None or self._copies.are_over())
+
+    def _look_at_fleet(self) -> None:
+        """Before copies are over, which change some of the rows themselves at the end."""
+        on_one = [stage for stage in self._stages.values() if brokers_of(stage.row) == ONE]
+        groups = {group: stage.row for stage in on_one for group in stage.groups.values()}
+        self._fleet = self._judges.submit(look_at_fleet, groups)
+
+    def _of_fleet(self) -> list[Result]:
+        if self._fleet is None or not self._fleet.done():
+            return []
+        error = self._fleet.exception()
+        cells = () if error else self._fleet.result()
+        result = Result(FLEET, self._moments[-1], cells, void=repr(error) if error else "")
+        self._tell(result.line())
+        return [result]
 
     def _that_count(self) -> list[Result]:
         """Of a row that was played twice, to its end, the second results."""

@@ -10,6 +10,7 @@ import pytest
 
 from tests.situations import run as module
 from tests.situations.conclude import Cell, Worth
+from tests.situations.fleet import FLEET, look_at_fleet
 from tests.situations.judge import Judged
 from tests.situations.programs.nursery import Nursery
 from tests.situations.results import Result
@@ -70,8 +71,11 @@ class Judges:
     def __init__(self, clock: Clock, late_s: float) -> None:
         self._clock, self._late_s = clock, late_s
 
-    def submit(self, *_: Any) -> Future[Judged]:
-        done: Future[Judged] = Future()
+    def submit(self, what: Callable[..., Any], *_: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        if what is look_at_fleet:
+            done.set_result((Cell("lag", Worth.WRONG, "why"),))
+            return done
         done.set_result(Judged(self._clock.now_s + self._late_s, 1.0, (Cell("lag", Worth.RIGHT),), {}))
         return done
 
@@ -86,7 +90,11 @@ def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Play:
     monkeypatch.setattr(module, "time", clock)
 
     def played(
-        void_at: Mapping[str, tuple[int, ...]], *, most_s: float = 10_000.0, late_s: float = 0.0
+        void_at: Mapping[str, tuple[int, ...]],
+        *,
+        most_s: float = 10_000.0,
+        late_s: float = 0.0,
+        with_fleet: bool = False,
     ) -> tuple[list[Result], list[str]]:
         told: list[str] = []
         stages = {name: cast(Stage, Played(replace(ROW, id=name), tmp_path, at)) for name, at in void_at.items()}
@@ -99,6 +107,7 @@ def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Play:
             told.append,
             lambda result: bool(result.void),
             clock.now_s + most_s,
+            with_fleet=with_fleet,
         )
         return running.to_the_end(), told
 
@@ -144,3 +153,9 @@ def test_what_is_not_looked_at_in_time_has_no_result(play: Play) -> None:
 def test_what_is_looked_at_late_is_void(play: Play) -> None:
     results, _ = play({"a": ()}, late_s=16, most_s=200)
     assert [result.void for result in results] == ["late", ""]
+
+
+def test_the_fleet_is_looked_at_when_all_else_is(play: Play) -> None:
+    results, told = play({"a": (), "b": ()}, with_fleet=True)
+    assert [result.row for result in results] == ["a", "a", "b", "b", FLEET]
+    assert told[-1].endswith("wrong: lag (why)")
