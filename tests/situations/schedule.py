@@ -20,6 +20,9 @@ TOLERANCE_S: Final[Mapping[Moment, float]] = {
 PARTS: Final = 4
 """Each run of .ci/run plays one."""
 
+LONGEST_WARM_S: Final = 280
+"""Of a row of a part, so that it is looked at after 2 minutes within MOST_S of a part."""
+
 
 class Look(NamedTuple):
     """One stage at one moment."""
@@ -60,11 +63,18 @@ def chosen(rows: Sequence[Row], pattern: str) -> list[Row]:
 
 
 def part(rows: Sequence[Row], number: int) -> list[Row]:
-    """The rows of a part, from 1 to PARTS: each part has as many of the healthy and of the sick as the others."""
-    well, sick = (
-        sorted((row for row in rows if row.healthy is kind), key=lambda row: row.id) for kind in (True, False)
-    )
-    return _in_order([*well[number - 1 :: PARTS], *sick[number - 1 :: PARTS]])
+    """The rows of a part, from 1 to PARTS: as many of the healthy and of the sick as the others have.
+
+    Those that need three brokers are in one part, since these take long to start; those that live too long before
+    anything goes wrong are in none.
+    """
+    parts: list[list[Row]] = [[] for _ in range(PARTS)]
+    for row in sorted(rows, key=lambda row: (not row.replicas, row.healthy, row.id)):
+        if row.warm_s <= LONGEST_WARM_S:
+            like = [sum(each.healthy is row.healthy for each in of) for of in parts]
+            smallest = min(range(PARTS), key=lambda n: (like[n], len(parts[n])))
+            parts[-1 if row.replicas else smallest].append(row)
+    return _in_order(parts[number - 1])
 
 
 def _in_order(rows: Iterable[Row]) -> list[Row]:
