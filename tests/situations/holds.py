@@ -12,6 +12,8 @@ ENDS: Final = frozenset({"kill9", "close-exit", "throw"})
 PUTS_ASIDE: Final = ("none", "dlq", "retry")
 ENDING_S: Final = 15.0
 """How long a member may take to end: it closes, and its last records are processed."""
+ON_THE_WAY: Final = 5
+"""Records that are unread while a group keeps up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ def _goes_on(row: Row, seen: Seen) -> Iterator[str]:
     read = {group: truth.processed_since(seen.since_ms) for group, truth in seen.truths.items()}
     for (group, place), unread in seen.unread.items():
         lives = any(body.lives and body.program.group == group for body in seen.bodies)
-        if lives and unread > 0 and not read[group].get(seen.places[place]):
+        if lives and unread > ON_THE_WAY and not read[group].get(seen.places[place]):
             yield f"{group} read nothing of {place} since the last look, when {unread} records were unread"
 
 
