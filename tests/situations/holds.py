@@ -64,7 +64,7 @@ def _tried(row: Row, seen: Seen) -> Iterator[str]:
             continue
         for program in _readers(row, place):
             way = program.bad.partition(":")[0]
-            if way in PUTS_ASIDE or program.waits or program.client == "connect":  # a connector writes no log
+            if way in PUTS_ASIDE or program.waits or _writes_no_log(row):
                 continue
             again = way in TRIES_AGAIN or (way in ENDS and program.restart_s is not None)
             since, since_ms = ("last look", seen.since_ms) if again else ("beginning", seen.begun_ms)
@@ -74,7 +74,7 @@ def _tried(row: Row, seen: Seen) -> Iterator[str]:
 
 def _goes_on(row: Row, seen: Seen) -> Iterator[str]:
     """A healthy group that lives has read something of each place that had unread records at the last look."""
-    if not row.healthy:
+    if not row.healthy or _writes_no_log(row):
         return
     read = {group: truth.processed_since(seen.since_ms) for group, truth in seen.truths.items()}
     for (group, place), unread in seen.unread.items():
@@ -86,11 +86,16 @@ def _goes_on(row: Row, seen: Seen) -> Iterator[str]:
 def _works(row: Row, seen: Seen) -> Iterator[str]:
     """Where nothing happens to members they process records, rightly or wrongly; between two bursts there is none."""
     between = row.feed.burst and not any(seen.unread.values())
-    if row.begin or between or any(program.life for program in row.programs):
+    if row.begin or between or _writes_no_log(row) or any(program.life for program in row.programs):
         return
     for group, truth in seen.truths.items():
         if not truth.processed_since(seen.since_ms) and any(of == group for of, _ in seen.unread):
             yield f"{group} processed nothing since the last look"
+
+
+def _writes_no_log(row: Row) -> bool:
+    """A connector does not; where its group stands is held against the row all the same."""
+    return any(program.client == "connect" for program in row.programs)
 
 
 def _readers(row: Row, place: str) -> Iterable[Program]:

@@ -104,3 +104,9 @@ def test_members_to_whom_nothing_happens_process_records() -> None:
     seldom = replace(row, feed=Feed(burst=(1, 45)))
     assert why_not(seldom, seen("30000 P x.t:0 7")) == ""
     assert why_not(seldom, seen("30000 P x.t:0 7", unread=1)) == "g processed nothing since the last look"
+
+
+def test_a_connector_writes_no_log() -> None:
+    connector = (Program(commit="timer:60", client="connect"),)
+    assert why_not(replace(WELL, programs=connector), seen(unread=9)) == ""
+    assert why_not(replace(SICK, programs=connector), seen(poison=(7,))) == ""
