@@ -38,7 +38,7 @@ def faults(row: Row, results: Mapping[Moment, Result]) -> list[str]:
 
 
 def _faults_at(row: Row, moment: Moment, result: Result) -> Iterator[str]:
-    yield from (tried.line() for tried in result.tried if tried.outcome is Outcome.HARMED)
+    yield from (tried.line() for tried in result.tried if tried.is_bad)
     if result.void:
         yield f"not judged: {result.void}"
     elif result.is_bad:

@@ -21,6 +21,11 @@ class Tried(msgspec.Struct, frozen=True, omit_defaults=True):
     outcome: Outcome
     why: str = ""
 
+    @property
+    def is_bad(self) -> bool:
+        """It should not be printed: it does harm, or kgroup will never execute it."""
+        return self.outcome in (Outcome.HARMED, Outcome.REFUSED)
+
     def line(self) -> str:
         """`helped: reset --to-offset t:0=P+1`."""
         return f"{self.outcome}: {self.command}" + (f" ({self.why})" if self.why else "")
@@ -38,8 +43,12 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def is_bad(self) -> bool:
-        """A wrong or harmful answer, or none that could be judged."""
-        return bool(self.void) or any(cell.worth in BAD for cell in self.cells)
+        """A wrong or harmful answer, a command that should not be printed, or nothing that could be judged."""
+        return (
+            bool(self.void)
+            or any(tried.is_bad for tried in self.tried)
+            or any(cell.worth in BAD for cell in self.cells)
+        )
 
     def line(self) -> str:
         """What is worst first: `30s  poison-flip  wrong: lag (t:0 is rewind); silent: peek; right: doctor`."""

@@ -2,8 +2,11 @@
 
 from pathlib import Path
 
+import msgspec
+
 from tests.situations.conclude import Cell, Worth
-from tests.situations.results import Result, store, stored
+from tests.situations.harm import Outcome
+from tests.situations.results import Result, Tried, store, stored
 from tests.situations.row import Moment
 
 SILENT = Result("row", Moment.HALF_A_MINUTE, (Cell("lag", Worth.SILENT),))
@@ -32,4 +35,6 @@ def test_a_line_says_the_worst_first() -> None:
 def test_what_is_wrong_or_was_not_judged_is_bad() -> None:
     assert WRONG.is_bad
     assert Result("row", Moment.TEN_MINUTES, void="late").is_bad
+    assert msgspec.structs.replace(SILENT, tried=(Tried("reset", Outcome.HARMED),)).is_bad
+    assert not msgspec.structs.replace(SILENT, tried=(Tried("reset", Outcome.USELESS),)).is_bad
     assert not SILENT.is_bad
