@@ -47,6 +47,7 @@ def test_what_is_due_is_written_however_long_a_turn_takes() -> None:
         ("librdkafka", "store", "seek", 0),
         ("librdkafka", "each", "seek+commit", 0),
         ("librdkafka", "each", "dlq", 2),
+        ("librdkafka", "txn", "abort", 0),
         ("java", "auto", "seek", 0),
         ("java", "batch", "seek:1", 0),
     ],
@@ -58,14 +59,17 @@ def test_what_is_committed_at_poison(
     row = Row(
         id="row",
         cause="",
-        programs=(Program(commit=commit, bad=bad, client=client, settings={"auto.commit.interval.ms": "100"}),),
-        topics={"t": 1},
-        feed=Feed(per_s=20),
+        programs=(
+            Program(commit=commit, bad=bad, client=client, settings={"auto.commit.interval.ms": "100"}, out="out"),
+        ),
+        topics={"t": 1, "out": 1},
+        feed=Feed(per_s=20, only=("t:0",)),
         begin=(Action(0, "poison", "t:0"),),
     )
     with Nursery() as nursery, Feeder(world.bootstrap) as feeder:
         stage = Stage(row, name("situation"), world, nursery, feeder, tmp_path)
         topic, group = world.topic(stage.topics["t"]), stage.groups["g"]
+        world.topic(stage.topics["out"])
 
         def committed() -> int:
             return world.committed(group).get((topic, 0), (0, ""))[0]
@@ -128,7 +132,6 @@ def test_a_member_that_cannot_run_is_no_situation(
         stage = Stage(row, name("situation"), world, nursery, feeder, tmp_path)
         world.topic(stage.topics["t"])
         stage.start()
-        assert stage.holds(0.0) == ""
         stage.tick(0.0, wait_for(nursery.ended, "its end"))
         assert stage.holds(0.0) == "app-0 failed, see stderr"
 
@@ -183,3 +186,52 @@ def test_the_task_of_a_connector_fails_at_poison(world: KafkaWorld, name: Callab
         wait_for(lambda: world.groups().get(group) == ("classic", "empty"), "a group without members", 60)
         assert nursery.ended() == {}
         assert 0 < world.committed(group)[topic, 0][0] <= poison
+
+
+def test_a_zombie_commits_what_others_own(world: KafkaWorld, name: Callable[[str], str], tmp_path: Path) -> None:
+    row = Row(
+        id="row",
+        cause="",
+        programs=(Program(commit="none"), Program(commit="fixed:7@1s", name="zombie")),
+        feed=Feed(per_s=0),
+    )
+    with Nursery() as nursery, Feeder(world.bootstrap) as feeder:
+        stage = Stage(row, name("situation"), world, nursery, feeder, tmp_path)
+        topic = world.topic(stage.topics["t"], 2)
+        stage.start()
+        wait_for(lambda: [offset for offset, _ in world.committed(stage.groups["g"]).values()] == [7], "its commit")
+        assert f" C {topic}:" in (tmp_path / "zombie-0.log").read_text()
+
+
+def test_a_member_that_dies_in_its_join_keeps_the_group_waiting(
+    world: KafkaWorld, name: Callable[[str], str], tmp_path: Path
+) -> None:
+    row = Row(id="row", cause="", programs=(Program(commit="none", life="before-sync"),), feed=Feed(per_s=0))
+    with Nursery() as nursery, Feeder(world.bootstrap) as feeder:
+        stage = Stage(row, name("situation"), world, nursery, feeder, tmp_path)
+        world.topic(stage.topics["t"], 2)
+        stage.start()
+        assert wait_for(nursery.ended, "its end") == {f"{stage.groups['g'].removesuffix('.g')}.app-0": -9}
+        assert world.groups()[stage.groups["g"]] == ("classic", "completingrebalance")
+
+
+def test_records_of_transactions_are_read_where_they_are_not_aborted(
+    world: KafkaWorld, name: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Of three transactions of five records and a marker one is aborted."""
+    row = Row(
+        id="row", cause="", programs=(Program(commit="each"),), topics={"t": 1}, feed=Feed(per_s=50, transaction=(5, 3))
+    )
+    with Nursery() as nursery, Feeder(world.bootstrap) as feeder:
+        stage = Stage(row, name("situation"), world, nursery, feeder, tmp_path)
+        topic = world.topic(stage.topics["t"])
+        stage.start()
+
+        def done() -> list[int]:
+            return sorted(stage.truth("g").processed.get((topic, 0), {}))
+
+        try:
+            wait_for(lambda: 24 in done(), "four transactions read")
+        finally:
+            stage.stop()
+        assert [offset for offset in done() if offset < 24] == [0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 18, 19, 20, 21, 22]

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import cast
 
 from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.waiting import wait_for
 from tests.situations.row import Action, At, Feed, Program, Row, Spec
 from tests.situations.stage import Stage
 
@@ -94,6 +95,32 @@ def test_a_reset_is_due_in_time_and_at_its_symbol(tmp_path: Path) -> None:
     assert world.commits == []
     stage.tick(105, {})
     assert world.commits == [("x.g", {("x.t", 0): 50})]
+
+
+def test_an_action_before_the_beginning_is_due_when_that_is_near(tmp_path: Path) -> None:
+    row = Row(id="x", cause="", programs=(Program(commit="each"),), begin=(Action(-10, "reset", "t:0=7"),))
+    stage, world, _ = staged(row, tmp_path)
+    stage.start(begins_s=100)
+    stage.tick(89, {})
+    assert world.commits == []
+    stage.tick(90, {})
+    assert world.commits == [("x.g", {("x.t", 0): 7})]
+
+
+def test_an_action_waits_for_the_command_before_it(tmp_path: Path) -> None:
+    """And a command that fails is no situation."""
+    begin = (Action(0, "kgroup", "describe {g} --no-such"), Action(0, "reset", "t:0=7"))
+    row = Row(id="x", cause="", programs=(Program(commit="each"),), begin=begin)
+    stage, world, _ = staged(row, tmp_path)
+    stage.begin(0)
+    stage.tick(0, {})
+    assert world.commits == []
+    assert "still runs" in stage.holds(0)
+    wait_for(lambda: "still runs" not in stage.holds(0), "its end")
+    stage.tick(1, {})
+    assert len(world.commits) == 1
+    assert stage.holds(1).startswith("exit 2 of ")
+    assert "--no-such" in (tmp_path / "operator.log").read_text()
 
 
 def test_an_action_that_fails_is_said_and_ends_no_run(tmp_path: Path) -> None:
