@@ -209,6 +209,46 @@ def test_a_job_that_is_not_due(
     assert "no-reader" not in rules_of(kgroup, group)[group]
 
 
+@pytest.mark.soak
+def test_a_member_that_does_not_poll(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, bystander: str
+) -> None:
+    """It leaves, and its process lives; then it comes back and does it again, at the same record."""
+    topic, group = world.topic(name("orders")), name("svc")
+    # It has to be longer than a session: else the log does not show which of the two ended.
+    hangs = members.classic(group, topic, session_timeout_ms=6_000, max_poll_interval_ms=10_500)
+    for until in range(1, 7):
+        world.produce(topic, 1)
+        commit_to(world, hangs, until)
+    hangs.hold()
+    world.produce(topic, 10)
+
+    def is_empty() -> bool:
+        return world.groups()[group][1] == "empty"
+
+    def conclusion() -> tuple[str, list[str]]:
+        (found,) = kgroup("describe", group, "-o", "json").data
+        return found["verdict"]["next"], [shlex.split(command)[1] for command in found["verdict"]["commands"]]
+
+    wait_for(is_empty, "a group that its member has left")
+    words, commands = conclusion()
+    assert "as it did not poll for 10s (max.poll.interval.ms): its process may live, and hang at" in words
+    assert words.endswith(f"{topic}:0 offset 6")
+    assert commands == ["peek", "history"]
+
+    hangs.go()
+    wait_for(lambda: not is_empty(), "a member that is back")
+    hangs.hold()
+    wait_for(is_empty, "a group that its member has left again")
+    words, commands = conclusion()
+    assert f"members left 2 times at {topic}:0 offset 6" in words
+    assert commands == ["peek", "history"]
+    found = rules_of(kgroup, group)[group]["stalled-commits"]
+    assert (found["severity"], found["affected"]) == ("warning", [f"{topic}:0"])
+    assert "max.poll.interval.ms=21000" in found["commands"]
+    hangs.kill()
+
+
 def test_a_live_member_is_not_to_be_evicted(
     kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, bystander: str
 ) -> None:

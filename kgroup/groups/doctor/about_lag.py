@@ -17,6 +17,7 @@ from kgroup.groups.doctor.finding import (
 )
 from kgroup.groups.doctor.snapshot import NO_COMMITS, GroupSnapshot
 from kgroup.groups.foreign_owners import connector_of, status_request
+from kgroup.groups.history.slow_polls import SlowPolls, slow_poll_words
 from kgroup.groups.lag.hot_partitions import hot_partitions
 from kgroup.groups.lag.rates import LagTrend, rate_words, span_words
 from kgroup.groups.lag.report import PartitionLag
@@ -44,7 +45,14 @@ from kgroup.groups.thresholds import (
     RESTART,
     STUCK,
 )
-from kgroup.groups.verdict.facts import how_stuck, not_due, stuck_of, unsubscribed_in
+from kgroup.groups.verdict.facts import (
+    how_stuck,
+    not_due,
+    slow_polls_at,
+    slow_polls_in,
+    stuck_of,
+    unsubscribed_in,
+)
 from kgroup.groups.verdict.group import record_at
 from kgroup.groups.verdict.shape import LagShape
 from kgroup.model.groups import LoggedCommit, Partition
@@ -175,9 +183,13 @@ def hot_partition(snapshot: GroupSnapshot) -> Answer:
 def stalled_commits(snapshot: GroupSnapshot) -> Answer:
     """Partitions with the status STALL or STOP: a member, or a consumer with ``assign()``, does not get past an offset.
 
-    One whose lag may be the mark of a transaction, as its records could not be read, is left out.
+    One whose lag may be the mark of a transaction, as its records could not be read, is left out. Where members left
+    again and again as they did not poll, that is the answer.
     """
     group, report = snapshot.group, snapshot.lag
+    slow = slow_polls_in(report, snapshot.evidence)
+    if slow is not None and len(slow.left) > 1:
+        return _slow_polls(snapshot, slow)
     if snapshot.commits is None:
         return () if group.is_empty else STALLED_COMMITS.unknown(snapshot.why("commits", NO_COMMITS))
     lagging = [p for p in report.partitions if p.lag and p.status is not LagStatus.NO_READER]
@@ -221,6 +233,27 @@ def stalled_commits(snapshot: GroupSnapshot) -> Answer:
             ),
         )
         + partly
+    )
+
+
+def _slow_polls(snapshot: GroupSnapshot, slow: SlowPolls) -> Answer:
+    group, poll_ms = snapshot.group.name, slow.left[-1].poll_ms
+    for_ms = snapshot.now_ms - slow.left[0].at_ms
+    lags = [p.lag or 0 for p in snapshot.lag.partitions if p.partition.tp in slow.places]
+    return STALLED_COMMITS.finding(
+        Severity.CRITICAL if for_ms >= STUCK.value else Severity.WARNING,
+        slow_poll_words(slow, slow_polls_at(slow, snapshot.lag), snapshot.now_ms),
+        remedy="read the application's log and a thread dump: if a batch is slow, a longer max.poll.interval.ms or "
+        "smaller batches let it end; if a call hangs, end that",
+        numbers={
+            "partition_count": len(slow.places),
+            "stalled_ms": for_ms,
+            "attempt_count": len(slow.left),
+            "lag": sum(lags),
+            "max_poll_interval_ms": poll_ms,
+        },
+        affected=[f"{tp}" for tp in slow.places],
+        commands=(peek_group(group), f"max.poll.interval.ms={2 * poll_ms}", "max.poll.records=100"),
     )
 
 
@@ -280,6 +313,9 @@ def no_reader(snapshot: GroupSnapshot) -> Answer:
         return NO_READER.partly(unread_partitions_text([p for p in group.partitions if _is_committed(p)]))
     if snapshot.commits is None:
         return NO_READER.unknown(snapshot.why("commits", NO_COMMITS))
+    slow = slow_polls_in(snapshot.lag, snapshot.evidence)
+    if slow is not None and len(slow.left) > 1:
+        return ()  # stalled-commits: its members come back
     rows = sorted((p for p in snapshot.lag.partitions if p.status is LagStatus.NO_READER), key=lambda p: -(p.lag or 0))
     if not rows:
         unknown = [p.status_result.why for p in snapshot.lag.partitions if p.lag and p.status is None]
@@ -311,6 +347,7 @@ def no_reader(snapshot: GroupSnapshot) -> Answer:
         f"; a reset or a release committed last, {_ago(snapshot, last_ms)}" if by_tool and last_ms is not None else ""
     )
     past = kgroup_command("history", group.name, *(("--commits",) if by_tool else ("--since", "1d")))
+    hung = f"; {slow_poll_words(slow, slow_polls_at(slow, snapshot.lag), snapshot.now_ms)}" if slow else ""
     check = (
         "check that commit first: the history shows its jump and the command that undoes it; then " if by_tool else ""
     )
@@ -323,8 +360,10 @@ def no_reader(snapshot: GroupSnapshot) -> Answer:
     )
     return NO_READER.finding(
         Severity.CRITICAL if critical else Severity.WARNING,
-        f"{human_count(lag)} unread on {plural(len(rows), 'partition')}, no {what}{age}{_arriving(arrivals)}{tool}",
-        remedy=f"{check}{start}: they continue at the committed offsets; delete the group only if no "
+        f"{human_count(lag)} unread on {plural(len(rows), 'partition')}, no {what}{age}{_arriving(arrivals)}"
+        f"{tool}{hung}",
+        remedy=("take a thread dump of that process before its restart; " if slow else "")
+        + f"{check}{start}: they continue at the committed offsets; delete the group only if no "
         "consumer will read it again",
         numbers={"lag": lag, "partition_count": len(rows)} | ({} if for_ms is None else {"no_reader_ms": for_ms}),
         affected=[p.where for p in rows],

@@ -60,6 +60,7 @@ def history_of(full_history: GroupHistory) -> RebalanceHistory:
         tuple(restart for restart in _restarts(steps, since_ms) if restart.member not in own),
         full_history.suspects,
         full_history.runs,
+        full_history.slow_polls,
     )
 
 

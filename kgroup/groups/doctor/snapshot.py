@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kgroup.groups.history.runs import Run
+from kgroup.groups.history.slow_polls import SlowPolls
 from kgroup.groups.lag.evidence import EvidenceSource, LagEvidence, MemberFacts, PartitionEvidence
 from kgroup.groups.lag.measure import measure_lag
 from kgroup.groups.lag.report import GroupLag
@@ -75,8 +76,8 @@ class MemberRestart(msgspec.Struct, frozen=True):
 class RebalanceHistory(msgspec.Struct, frozen=True):
     """Rebalances and restarts, oldest first, since ``since_ms``: the log was read back to that time.
 
-    ``crash_loops`` are suspected: whether their records are unread, the log of the group does not show. ``runs`` are of
-    the whole log that was read.
+    ``crash_loops`` are suspected: whether their records are unread, the log of the group does not show. ``runs`` and
+    ``slow_polls`` are of the whole log that was read.
     """
 
     since_ms: int
@@ -84,6 +85,7 @@ class RebalanceHistory(msgspec.Struct, frozen=True):
     restarts: tuple[MemberRestart, ...] = ()
     crash_loops: tuple[CrashLoop, ...] = ()
     runs: tuple[Run, ...] = ()
+    slow_polls: SlowPolls | None = None
 
 
 class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
@@ -172,6 +174,7 @@ class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
             resets=self.resets,
             crash_loops=self.history.crash_loops if self.history else (),
             runs=self.history.runs if self.history else (),
+            slow_polls=self.history.slow_polls if self.history else None,
             unknown={EvidenceSource.COMMITS: self.why("commits", NO_COMMITS)} if self.commits is None else {},
         )
 

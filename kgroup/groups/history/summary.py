@@ -23,6 +23,7 @@ from kgroup.groups.history.offset_jumps import CommitReport, OffsetJump, commits
 from kgroup.groups.history.own_changes import OwnChanges
 from kgroup.groups.history.runs import Run, runs_of
 from kgroup.groups.history.signatures import find_signatures
+from kgroup.groups.history.slow_polls import SlowPolls, slow_polls
 from kgroup.groups.timeline.steps import (
     DEPARTURES,
     Cause,
@@ -84,6 +85,7 @@ class GroupHistory(msgspec.Struct, frozen=True):
     """Those for which ``confirmed`` was called."""
     runs: tuple[Run, ...] = ()
     """Those of the whole log that was read, also from before the span."""
+    slow_polls: SlowPolls | None = None
 
     def confirmed(self, loops: Sequence[CrashLoop]) -> GroupHistory:
         """The history with these crash loops, among its signatures too."""
@@ -155,7 +157,7 @@ def group_history(group: str, events: Sequence[Event], reach: ScannedRange, quer
     earlier = [step for step in tracked.steps if step.at_ms < query.since_ms]
     totals = totals_of(inside, query.until_ms - query.since_ms)
     commits = _commits(group, tracked, query, reach) if query.commits or query.jumps else None
-    written = (event for event in events if isinstance(event, CommitWritten))
+    written = [event for event in events if isinstance(event, CommitWritten)]
     recognised = find_signatures(tracked.steps, tracked.evidence)
     return GroupHistory(
         group=group,
@@ -171,6 +173,7 @@ def group_history(group: str, events: Sequence[Event], reach: ScannedRange, quer
         unreadable=sum(isinstance(event, Unreadable) for event in events),
         suspects=crash_loops(tracked.steps, written, query.now_ms),
         runs=runs_of(tracked.steps),
+        slow_polls=slow_polls(tracked.steps, written, query.now_ms),
     )
 
 

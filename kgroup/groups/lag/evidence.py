@@ -12,6 +12,7 @@ from enum import StrEnum
 import msgspec
 
 from kgroup.groups.history.runs import Run
+from kgroup.groups.history.slow_polls import SlowPolls
 from kgroup.groups.offset_resets import OffsetReset
 from kgroup.groups.shared_instances import SharedInstance
 from kgroup.groups.timeline.steps import CrashLoop
@@ -171,6 +172,7 @@ class LagEvidence(msgspec.Struct, frozen=True):
     runs: tuple[Run, ...] = ()
     shared_instances: tuple[SharedInstance, ...] = ()
     resets: tuple[OffsetReset, ...] = ()
+    slow_polls: SlowPolls | None = None
     same_offset: Mapping[TopicPartition, tuple[str, ...]] = msgspec.field(default_factory=dict)
     unknown: Mapping[EvidenceSource, str] = msgspec.field(default_factory=dict)
 

@@ -10,6 +10,7 @@ import msgspec
 
 from kgroup.groups.commit_tags import CatchupCommitTag
 from kgroup.groups.history.runs import Run, runs_of
+from kgroup.groups.history.slow_polls import SlowPolls, slow_polls
 from kgroup.groups.lag.evidence import GroupChurn, MemberFacts
 from kgroup.groups.offset_resets import OffsetReset, offset_resets
 from kgroup.groups.shared_instances import SharedInstance, shared_instances
@@ -51,6 +52,7 @@ class LagLogFacts(msgspec.Struct, frozen=True):
     churn: GroupChurn | None
     crash_loops: tuple[CrashLoop, ...]
     runs: tuple[Run, ...]
+    slow_polls: SlowPolls | None
     generation: GenerationWritten | None
     shared_instances: tuple[SharedInstance, ...]
     resets: tuple[OffsetReset, ...]
@@ -67,11 +69,11 @@ def from_log(
 
     A deleted commit also removes the earlier commits of its partition. Commits in aborted or open transactions do not
     count. Commits by a tool are marked. ``topic_names`` has the names of topics that assignments identify by id;
-    None: crash loops and runs are left out.
+    None: crash loops, runs and slow polls are left out.
     """
     commits: defaultdict[TopicPartition, list[LoggedCommit]] = defaultdict(list)
     timeline, by_tool = _timeline(events, reach, group)
-    loops, runs = ((), ()) if topic_names is None else _loops_and_runs(events, reach, group, now_ms, topic_names)
+    loops, runs, slow = _of_members(events, reach, group, now_ms, topic_names)
     # Nearly all events are commits: they must cost little, here and below.
     for event in events:
         if not isinstance(event, CommitWritten) or not event.counts:
@@ -95,6 +97,7 @@ def from_log(
         churn=_churn(events, now_ms),
         crash_loops=loops,
         runs=runs,
+        slow_polls=slow,
         generation=timeline.classic,
         shared_instances=shared_instances((one for one in events if isinstance(one, GenerationWritten)), now_ms),
         resets=offset_resets(commits, now_ms) if by_tool and not group.is_simple else (),
@@ -178,16 +181,22 @@ def _churn(events: Sequence[Event], now_ms: int) -> GroupChurn | None:
     return None
 
 
-def _loops_and_runs(
-    events: Sequence[Event], reach: ScannedRange, group: Group, now_ms: int, topic_names: Mapping[str, str]
-) -> tuple[tuple[CrashLoop, ...], tuple[Run, ...]]:
+def _of_members(
+    events: Sequence[Event], reach: ScannedRange, group: Group, now_ms: int, topic_names: Mapping[str, str] | None
+) -> tuple[tuple[CrashLoop, ...], tuple[Run, ...], SlowPolls | None]:
+    if topic_names is None:
+        return (), (), None
     others = [event for event in events if not isinstance(event, CommitWritten)]
     if not group.is_empty and sum(isinstance(event, GenerationWritten | EpochWritten) for event in others) < LOOP:
-        return (), ()
+        return (), (), None
     # Imported here: nearly all groups hardly ever rebalance.
     from kgroup.groups.history.crash_loops import crash_loops
     from kgroup.groups.timeline.track import track_group
 
     tracked = track_group(events, reach, commits=False)
-    written = (event for event in events if isinstance(event, CommitWritten))
-    return crash_loops(tracked.steps, written, now_ms, topic_names), runs_of(tracked.steps)
+    written = [event for event in events if isinstance(event, CommitWritten)]
+    return (
+        crash_loops(tracked.steps, written, now_ms, topic_names),
+        runs_of(tracked.steps),
+        slow_polls(tracked.steps, written, now_ms, topic_names),
+    )

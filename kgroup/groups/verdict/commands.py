@@ -36,6 +36,7 @@ def verdict_commands(
     *,
     record: StuckRecord | None = None,
     gap: LargeGap | None = None,
+    slow: bool = False,
     leader: Member | None = None,
     fenced: bool = False,
     resets: Sequence[OffsetReset] = (),
@@ -45,18 +46,19 @@ def verdict_commands(
     ``not_passed`` are the partitions whose owners live and do not get past an offset, ``loops`` the crash loops. A
     rebalance may be part of one, before that is certain: the history shows who comes and goes, ``peek`` the records
     that no member gets past. ``record`` is the one that is to blame, as far as that is known. ``gap`` is the gap if it
-    is large; one that grows needs more members, as far as there are partitions for them. ``leader`` is the one member
-    that a rebalance waits for. ``fenced`` is whether an instance id is taken over again and again.
+    is large; one that grows needs more members, as far as there are partitions for them. ``slow`` is whether members
+    left as they did not poll. ``leader`` is the one member that a rebalance waits for. ``fenced`` is whether an
+    instance id is taken over again and again.
     ``resets`` are those of the last hour; of them only what kgroup did not do is to be undone.
     """
     stops = [p for p in report.partitions if p.status is LagStatus.STOP]
-    if loops:
+    if loops or slow:
         yield peek_group(group.name)
-    if loops or fenced or group.is_rebalancing:
+    if loops or slow or fenced or group.is_rebalancing:
         yield group_history(group.name)
     if not loops and leader is not None:  # it is named where nothing else can hold the rebalance up, and may yet answer
         yield evict_member(group.name, leader)
-    if not loops and (not_passed or (group.is_rebalancing and stops)):
+    if not loops and not slow and (not_passed or (group.is_rebalancing and stops)):
         yield peek_group(group.name)
         yield from skip_record(group.name, record)
     if topics := unsubscribed_in(report):

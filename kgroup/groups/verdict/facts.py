@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from kgroup.groups import thresholds
 from kgroup.groups.history.runs import job_words
+from kgroup.groups.history.slow_polls import SlowPolls
 from kgroup.groups.lag.evidence import (
     EvidenceSource,
     Isolation,
@@ -20,6 +21,7 @@ from kgroup.groups.lag.rates import LagTrend, Rates, rate_words, span_words
 from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.lag.status import LagStatus
 from kgroup.groups.timeline.steps import CrashLoop
+from kgroup.model.groups import Partition
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration
 from kgroup.support.units import human_bytes, plural
@@ -69,6 +71,31 @@ def not_due(report: GroupLag, evidence: LagEvidence) -> str | None:
     arrives = any(p.spans[0].incoming != 0 for p in rows)
     quiet = not arrives and sum(p.lag or 0 for p in rows) < thresholds.LEAST_LAG.value
     return job_words(evidence.runs, report.now_ms - max(ages_ms), report.now_ms, quiet=quiet)
+
+
+def slow_polls_in(report: GroupLag, evidence: LagEvidence) -> SlowPolls | None:
+    """The slow polls of the log at places with unread records; None without any.
+
+    One alone counts in an Empty group: else its partitions are read by other members.
+    """
+    found = evidence.slow_polls
+    if found is None or (len(found.left) == 1 and report.state != "Empty"):
+        return None
+    rows = {p.partition.tp: p for p in report.partitions}
+    # Without a commit, an Empty group has no partition.
+    places = tuple(tp for tp in found.places if (row := rows.get(tp)) is None or row.lag or _is_unread(row.partition))
+    return replace(found, places=places) if places else None
+
+
+def _is_unread(partition: Partition) -> bool:
+    return partition.commit is None and partition.log is not None and partition.log.end > partition.log.start
+
+
+def slow_polls_at(found: SlowPolls, report: GroupLag) -> str:
+    """Where they may be: ``orders:0 offset 12 or orders:1 offset 7``; ``orders:0 and 3 more partitions``."""
+    offsets = {p.partition.tp: f" offset {p.first}" for p in report.partitions if p.first is not None}
+    named = [f"{tp}{offsets.get(tp, '')}" for tp in found.places]
+    return " or ".join(named) if len(named) < 3 else f"{named[0]} and {plural(len(named) - 1, 'more partition')}"
 
 
 def how_stuck(row: PartitionLag, now_ms: int, arrivals: Rates | None) -> str:

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
+from kgroup.groups import thresholds
 from kgroup.groups.history.crash_loops import crash_loop_words
+from kgroup.groups.history.slow_polls import slow_poll_words
 from kgroup.groups.lag.evidence import EvidenceSource, LagEvidence
 from kgroup.groups.lag.hot_partitions import hot_partitions
 from kgroup.groups.lag.measure import measure_lag
@@ -26,6 +28,8 @@ from kgroup.groups.verdict.facts import (
     is_draining,
     not_due,
     retention_verdict,
+    slow_polls_at,
+    slow_polls_in,
     stuck_of,
     unsubscribed_in,
 )
@@ -82,6 +86,7 @@ def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None =
         else siblings_of(evidence.siblings, shape, report, evidence.unknown.get(EvidenceSource.SIBLINGS))
     )
     loops = crash_loops_in(report, evidence)
+    slow = None if loops else slow_polls_in(report, evidence)
     not_passed = () if loops else _not_passed(group, report, evidence, shape)
     record = _record_of(report, evidence, loops, not_passed)
     wait = rebalance_wait(group, evidence)
@@ -90,14 +95,16 @@ def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None =
         if loops
         else wait.words
         if wait is not None
+        else slow_poll_words(slow, slow_polls_at(slow, report), report.now_ms)
+        if slow is not None
         else f"no member reads: {job}"
         if job is not None
         else evidence.shared_instances[0].words
         if evidence.shared_instances
         else next_fact(group, report, evidence, shape, safe, siblings, gap, record)
     )
-    looping = {loop.tp for loop in loops}
-    alike = not_passed or [p for p in report.partitions if p.partition.tp in looping]
+    places = {loop.tp for loop in loops}.union(slow.places if slow else ())
+    alike = not_passed or [p for p in report.partitions if p.partition.tp in places]
     return GroupVerdict(
         group=group,
         report=report,
@@ -115,6 +122,7 @@ def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None =
                 loops,
                 record=record,
                 gap=gap,
+                slow=slow is not None,
                 leader=None if wait is None else wait.leader,
                 fenced=bool(evidence.shared_instances),
                 resets=evidence.resets,
@@ -141,7 +149,7 @@ def next_fact(
 
     The order: members and rebalances, records that retention deletes, blocking transactions, stuck partitions,
     topics that no member subscribes to, offsets that fall again and again, a reset by no member, what the lagging
-    partitions have in common, idle members, and a reset by kgroup.
+    partitions have in common, members that never committed, idle members, and a reset by kgroup.
     """
     if plain := members_sentence(group):
         return _of_empty(plain, evidence, gap) if group.is_empty else plain
@@ -181,7 +189,28 @@ def _less_urgent(
         if sentence:
             return sentence
     own = next((reset.words(report.now_ms) for reset in evidence.resets), None)
-    return assignment_sentence(group) or own
+    return _never_committed(group, evidence) or assignment_sentence(group) or own
+
+
+def _never_committed(group: Group, evidence: LagEvidence) -> str | None:
+    """A sentence about members that have been there for a minute, get records and have committed none of them."""
+    since_ms, known = evidence.state_since_ms, evidence.partitions
+    if since_ms is None or any(p.commit for p in group.partitions) or EvidenceSource.COMMITS in evidence.unknown:
+        return None
+    least_ms = evidence.now_ms - thresholds.RESTART.value
+    busy = [
+        p
+        for p in group.partitions
+        if p.owner is not None and p.log is not None and p.tp in known
+        if any(point.end < p.log.end for point in known[p.tp].ends if point.timestamp_ms >= least_ms)
+    ]
+    if since_ms > least_ms or not busy:
+        return None
+    return (
+        f"nothing was committed since the members joined {format_duration((evidence.now_ms - since_ms) // 1000)} ago, "
+        f"while records arrive at {some_of([str(p.tp) for p in busy])}: they process without committing, or do not "
+        "read, the log does not show which"
+    )
 
 
 def stuck_records(
@@ -230,7 +259,9 @@ def record_at(row: PartitionLag, report: GroupLag, evidence: LagEvidence, *, rep
 
 def _not_passed(group: Group, report: GroupLag, evidence: LagEvidence, shape: Shape) -> tuple[PartitionLag, ...]:
     """The partitions whose owners live and do not get past an offset; empty if another cause is more likely."""
-    if held_back(report) is not None or (not group.is_empty and members_sentence(group) is not None):
+    if slow_polls_in(report, evidence) is not None or held_back(report) is not None:
+        return ()
+    if not group.is_empty and members_sentence(group) is not None:
         return ()
     stuck = [p for p in stuck_of(report) if _owner_lives(p, report, evidence)]
     return () if shape.kind is LagShape.ONE_BROKER and len(stuck) > 1 else tuple(stuck)

@@ -78,6 +78,9 @@ def test_what_is_stuck_and_since_when(case: Case) -> None:
     unchecked = {item.rule: item.why for item in diagnosis.not_checked}
 
     finding = found.get("stalled-commits")
+    if finding is not None and "max_poll_interval_ms" in finding.numbers:  # its members come back, and are not here now
+        assert (verdict.next or "").startswith(finding.evidence)
+        return
     named = set() if finding is None else set(finding.affected)
     assert named <= {row.where for row in stuck}
     for row in stuck:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from kgroup.groups.history.runs import Run
+from kgroup.groups.history.slow_polls import SlowPoll, SlowPolls
 from kgroup.groups.lag.evidence import (
     BlockingTransaction,
     EvidenceSource,
@@ -69,9 +70,15 @@ def runs(*ended_ago: int) -> tuple[Run, ...]:
     return tuple(Run(NOW - (ago + 5) * MINUTE, NOW - ago * MINUTE, left=True) for ago in ended_ago)
 
 
-def uncommitted() -> Group:
+def slow_polls(*left_ago: int, number: int = 0, topic: str = "orders") -> SlowPolls:
+    """Members that left the partition so many seconds ago, as they did not poll for a minute."""
+    left = tuple(SlowPoll(NOW - ago * SECOND, n, "app", MINUTE, sure=True) for n, ago in enumerate(left_ago))
+    return SlowPolls((TopicPartition(topic, number),), left)
+
+
+def uncommitted(owner: Member | None = None) -> Group:
     """A group with a partition of which nothing is committed."""
-    about = group([Part(0, 9)])
+    about = group([Part(0, 9, owner=owner)])
     return structs.replace(about, partitions=(structs.replace(about.partitions[0], commit=None),))
 
 
@@ -384,6 +391,38 @@ CRASHES_AT_7 = (
             judged([Part(0, 60_000, 0, 95, last_ago=90 * MINUTE, age=90 * MINUTE)], "Empty", (),
                    state_since_ms=NOW - 90 * MINUTE, runs=runs(150, 90)),
             {"->": "no member reads; the group needs 11m at 95/s, its last rate"},
+        ),
+        # Its process hangs, or handles a batch for longer than it may.
+        (
+            judged([Part(0, 600, 0, 95, last_ago=3 * MINUTE, age=3 * MINUTE)], "Empty", (),
+                   state_since_ms=NOW - MINUTE, slow_polls=slow_polls(60)),
+            {"->": "its last member app left 1m ago as it did not poll for 1m (max.poll.interval.ms): its process may "
+                   "live, and hang at orders:0 offset 10000000"},
+        ),
+        (
+            judged([replace(STUCK, number=0)], slow_polls=slow_polls(180, 90)),
+            {"->": "members left 2 times at orders:0 offset 10000000, the last 1m30s ago, as they did not poll for 1m "
+                   "(max.poll.interval.ms): a batch needs longer, or a call hangs, the log does not show which"},
+        ),
+        # ... another member took over; or its records are read by now.
+        (
+            judged([replace(STUCK, number=0)], slow_polls=slow_polls(90)),
+            {"->": "enrich-1 (10.0.3.4) owns orders:0 and is still a member"},
+        ),
+        (judged([Part(0, 0)], "Empty", (), slow_polls=slow_polls(180, 90)), {"->": ""}),
+        # It never commits, while records arrive.
+        (
+            group_verdict(uncommitted(E0), evidence([Part(0, 9, ended_ago=MINUTE)], state_since_ms=NOW - 2 * MINUTE)),
+            {"->": ""},
+        ),
+        (
+            group_verdict(uncommitted(E0), evidence([Part(0, 5, ended_ago=MINUTE)], state_since_ms=NOW - 2 * MINUTE)),
+            {"->": "nothing was committed since the members joined 2m ago, while records arrive at orders:0: they "
+                   "process without committing, or do not read, the log does not show which"},
+        ),
+        (
+            group_verdict(uncommitted(E0), evidence([Part(0, 5, ended_ago=MINUTE)], state_since_ms=NOW - 59 * SECOND)),
+            {"->": ""},
         ),
         # A large gap: at the rate at which the group last read, or where it still reads.
         (
@@ -812,6 +851,10 @@ SKIP = "kgroup reset orders-enrich --to-offset payments:3=8812338 --save-skipped
         # A large gap: not where it ends soon or is small, where a tool committed last, or where one partition is stuck.
         (judged([Part(0, 60_000, 0, 95, last_ago=MINUTE)], "Empty", (), state_since_ms=NOW - MINUTE), [CATCH_UP]),
         (judged([Part(0, 60_000, 0, 95, last_ago=30 * MINUTE, age=30 * MINUTE)], "Empty", (), runs=runs(90, 30)), []),
+        # No record is skipped that takes long.
+        (judged([PILL_PART], slow_polls=slow_polls(180, 90, number=3, topic="payments")), [PEEK, HISTORY]),
+        (judged([replace(PILL_PART, owner=None)], "Empty", (), slow_polls=slow_polls(90, number=3, topic="payments")),
+         [PEEK, HISTORY]),
         (judged([Part(0, 60_000, 0, 105, last_ago=MINUTE)], "Empty", (), state_since_ms=NOW - MINUTE), []),
         (judged([Part(0, 999, 1.5, 1, last_ago=MINUTE)], "Empty", (), state_since_ms=NOW - MINUTE), []),
         (judged([Part(0, 60_000, 9, commits=(structs.replace(at(HOUR, 10_000_000), by_tool=True),))], "Empty", (),

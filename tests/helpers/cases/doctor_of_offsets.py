@@ -13,6 +13,7 @@ from kgroup.groups.doctor.snapshot import (
     TopicDetails,
 )
 from kgroup.groups.history.runs import Run
+from kgroup.groups.history.slow_polls import SlowPoll, SlowPolls
 from kgroup.groups.lag.evidence import BlockingTransaction, FirstUnread
 from kgroup.groups.offset_resets import OffsetReset, ResetPartition
 from kgroup.model.groups import Partition
@@ -108,6 +109,12 @@ def job(ms: int, unread_ms: int | None, runs: int = 2, **other: Any) -> GroupSna
     snapshot = replace(unread(ms, **other), history=history)
     known = replace(snapshot.logs[KEYS[0]], first_unread=FirstUnread(1000, unread_ms))
     return replace(snapshot, logs={**snapshot.logs, KEYS[0]: known})
+
+
+def polled_late(snapshot: GroupSnapshot, *ago: int) -> GroupSnapshot:
+    """So long ago members left that had orders:0 and did not poll for five minutes."""
+    left = tuple(SlowPoll(NOW - ms, n, "app", 5 * M, sure=True) for n, ms in enumerate(ago))
+    return replace(snapshot, history=RebalanceHistory(NOW - H, slow_polls=SlowPolls((KEYS[0],), left)))
 
 
 def reading(per_s: float, lag: int, records: int | None = 6000, minutes: int = 12) -> GroupSnapshot:
@@ -326,6 +333,24 @@ CASES = (
         WARNING,
         "1000 unread",
     ),
+    Case(
+        "no-reader",
+        "it did not poll",
+        polled_late(unread(2 * M), 2 * M),
+        WARNING,
+        "no member for 2m while 1/s (10m) arrived; its last member app left 2m ago as it did not poll for 5m "
+        "(max.poll.interval.ms): its process may live, and hang at orders:0 offset 1000",
+    ),
+    Case("no-reader", "they do not poll, and come back", polled_late(unread(2 * M), 9 * M, 2 * M), None),
+    Case(
+        "stalled-commits",
+        "they do not poll, and come back",
+        polled_late(unread(2 * M), 9 * M, 2 * M),
+        WARNING,
+        "members left 2 times at orders:0 offset 1000, the last 2m ago, as they did not poll for 5m",
+    ),
+    Case("stalled-commits", "... for long", polled_late(standing(M), 15 * M, 2 * M), CRITICAL, "members left 2 times"),
+    Case("stalled-commits", "... and nothing is unread", polled_late(HEALTHY, 15 * M, 2 * M), None),
     Case(
         "no-reader",
         "not in the log",
