@@ -104,6 +104,7 @@ def start(
         )
     prepare_change(run, safety)
     _check_report(speed)
+    replay = speed.replay_options(sink, run.settings.catchup).with_usual()
     with open_engine(run.settings, run.reporter, ledger.ledger_topic) as engine:
         wanted = gap.parse(group, brokers_now(run.reporter, engine.cluster))
         for text, at_ms, option in (
@@ -241,11 +242,12 @@ def resume(
 
     Rights: as catchup start
     """
-    options = speed.replay_options(sink)
+    speed.replay_options(sink)
     if release_only:
         speed.check_released_only(sink)
     check_execution(run, how)
     _check_report(speed)
+    options = speed.replay_options(sink, run.settings.catchup)
     with open_engine(run.settings, run.reporter, ledger.ledger_topic) as engine:
         request = ResumeRequest(plan, how.execute, run.command_line, assume or (), options)
         result = finish_release(engine, request) if release_only else resume_catchup(engine, run.settings, request)

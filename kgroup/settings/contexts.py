@@ -10,8 +10,12 @@
         ssl.ca.location: prod-ca.pem             # relative to this file
         explicit: true
         timeout: 20s
+        catchup:
+          master: spark://spark:7077
+          rate: 20MiB/s
 
-Client settings keep their names, librdkafka's or Java's. ``read_only``, ``explicit`` and ``timeout`` are kgroup's own.
+Client settings keep their names, librdkafka's or Java's. ``read_only``, ``explicit``, ``timeout`` and ``catchup`` are
+kgroup's own.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ import contextlib
 import difflib
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,7 +39,10 @@ from kgroup.support.redact import is_secret
 if TYPE_CHECKING:
     import yaml
 
-OWN_KEYS = frozenset({"read_only", "explicit", "timeout"})
+CATCHUP_KEYS = ("master", "rate", "dead-letter-topic")
+"""What the section ``catchup`` may have, besides Spark's own settings: the options of these names."""
+
+OWN_KEYS = frozenset({"read_only", "explicit", "timeout", "catchup"})
 _PATH_KEYS = FILE_KEYS | {"ssl.truststore.location", "ssl.keystore.location"}
 _REFERENCE = re.compile(r"\$\{(env|file):([^}]*)\}")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
@@ -55,6 +62,7 @@ class Context:
     read_only: bool = False
     explicit: bool = False
     timeout: Setting | None = None
+    catchup: tuple[Setting, ...] = ()
     directory: Path = field(default=Path())
 
     @property
@@ -211,7 +219,11 @@ class _File:
     def _context(self, name: yaml.ScalarNode, body: yaml.Node) -> Context:
         settings: list[Setting] = []
         own: dict[str, tuple[yaml.ScalarNode, str]] = {}
+        catchup: tuple[Setting, ...] = ()
         for key, node in self._mapping(body, f'context "{name.value}"').items():
+            if key.value == "catchup":
+                catchup = () if self._is_null(node) else tuple(self._catchup(name.value, node))
+                continue
             value = self._scalar(key, node)
             if key.value in OWN_KEYS:
                 own[key.value] = (key, value)
@@ -225,8 +237,15 @@ class _File:
             read_only=self._boolean(own.get("read_only")),
             explicit=self._boolean(own.get("explicit")),
             timeout=None if timeout is None else Setting("timeout", timeout[1], self._source(name.value, timeout[0])),
+            catchup=catchup,
             directory=self.path.parent.absolute(),
         )
+
+    def _catchup(self, context: str, body: yaml.Node) -> Iterator[Setting]:
+        for key, node in self._mapping(body, '"catchup"').items():
+            if key.value not in CATCHUP_KEYS and not key.value.startswith("spark."):
+                raise self._wrong(key, f'"catchup" has {", ".join(CATCHUP_KEYS)} and spark.*, not "{key.value}"')
+            yield Setting(key.value, self._scalar(key, node), self._source(context, key))
 
     def _mapping(self, node: yaml.Node, what: str) -> dict[yaml.ScalarNode, yaml.Node]:
         import yaml

@@ -62,7 +62,7 @@ class Settings:
     ``entries`` has librdkafka's keys, and AWS_MSK_IAM as a value of ``sasl.mechanism``. ``context`` is None if none is
     in use. ``named`` is whether a flag or variable named it, rather than an earlier ``kgroup context use``.
     ``timeout_s`` limits how long a whole command waits for the cluster. ``java_file`` is the ``--command-config`` that
-    Kafka's own tools can read too, None without one.
+    Kafka's own tools can read too, None without one. ``catchup`` is what the context says of replays.
     """
 
     entries: Mapping[str, Setting]
@@ -75,6 +75,7 @@ class Settings:
     timeout_source: str = DEFAULT_SOURCE
     unknown: tuple[Setting, ...] = field(default=())
     java_file: str | None = None
+    catchup: tuple[Setting, ...] = ()
 
     def get(self, key: str) -> str | None:
         setting = self.entries.get(key)
@@ -128,7 +129,9 @@ class Settings:
     def secrets(self) -> frozenset[str]:
         """Values that must not be shown or logged."""
         return frozenset(
-            setting.value for setting in (*self.entries.values(), *self.unknown) if setting.is_secret and setting.value
+            setting.value
+            for setting in (*self.entries.values(), *self.unknown, *self.catchup)
+            if setting.is_secret and setting.value
         )
 
     @property

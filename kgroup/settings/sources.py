@@ -112,6 +112,7 @@ def resolve(
         timeout_source=timeout_source,
         unknown=unknown,
         java_file=_java_file(connection, environ, (*variables.parts, *flags.parts)),
+        catchup=() if context is None else context.catchup,
     )
 
 

@@ -200,6 +200,42 @@ def test_a_read_only_context_refuses_all_that_changes(
     assert world.exact(crashed.group) == before
 
 
+def test_the_context_has_where_and_how_fast_it_is_replayed(
+    kgroup: CommandLine, world: KafkaWorld, crashed: Crash, monkeypatch: pytest.MonkeyPatch, name: Name
+) -> None:
+    """In the plan of ``start`` and of ``resume``; a plan keeps its rate, and what is typed wins."""
+    copy, dead = world.topic(name("copy"), 2), world.topic(name("dead"))
+    file = Path(os.environ["KGROUP_CONFIG"])
+
+    def context(rate: str) -> None:
+        file.write_text(
+            f"contexts:\n  prod:\n    bootstrap.servers: {world.bootstrap}\n    catchup:\n      master: local[1]\n"
+            f"      rate: {rate}\n      dead-letter-topic: {dead}\n"
+        )
+
+    context("20/s")
+    monkeypatch.delenv("KGROUP_BOOTSTRAP_SERVER")
+    prod, to = ("--context", "prod"), ("--to-topic", copy)
+
+    planned = kgroup("catchup", "start", crashed.group, *to, *prod).stdout
+    assert f'--master local[1], from context "prod" ({file}:5)' in planned
+    assert f'--rate 20/s, from context "prod" ({file}:6)' in planned
+    assert f'--dead-letter-topic {dead}, from context "prod" ({file}:7)' in planned
+    typed = kgroup("catchup", "start", crashed.group, *to, "--rate", "none", "--master", "local[2]", *prod).stdout
+    assert re.findall("--(.+), from context", typed) == [f"dead-letter-topic {dead}"]
+
+    plan = released(kgroup, crashed, *prod)
+    resumed = kgroup("catchup", "resume", plan, *to, *prod).stdout
+    assert f'--rate 20/s, from context "prod" ({file}:6)' in resumed
+    kgroup("catchup", "resume", plan, *to, "--execute", *prod)
+    (shown,) = kgroup("catchup", "show", plan, "-o", "json", *prod).data
+    assert shown["totals"]["verified"]
+
+    context("fast")
+    broken = kgroup("catchup", "start", crashed.group, *to, *prod, exit_code=2)
+    assert f'context "prod" ({file}:6): --rate fast: not a rate' in broken.stderr
+
+
 def test_where_records_can_not_go_is_said_before_anything_moves(
     kgroup: CommandLine, world: KafkaWorld, crashed: Crash, ledger: str, name: Name
 ) -> None:

@@ -357,12 +357,17 @@ def test_every_flag_and_file_it_names_exists(kgroup_cli: CommandLine) -> None:
         assert named - {Path(path).name for path in below} == set(), name
 
 
-def test_contexts(kgroup_cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (block,) = re.findall(r"```yaml\n(contexts:.*?)```", MANUAL, re.S)
+CONTEXTS = re.findall(r"```yaml\n(contexts:.*?)```", MANUAL, re.S)
+
+
+@pytest.mark.parametrize("block", CONTEXTS, ids=range(len(CONTEXTS)))
+def test_contexts(block: str, kgroup_cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "config.yaml").write_text(block)
     (tmp_path / "ca.pem").write_text("")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("KAFKA_PASSWORD", "hunter2")
     names = {document["name"] for document in kgroup_cli("context", "list", "-o", "json").data}
     assert names == set(yaml.safe_load(block)["contexts"])
-    assert "hunter2" not in kgroup_cli("context", "show", "prod").stdout
+    shown = kgroup_cli("context", "show", "prod").stdout
+    assert "hunter2" not in shown
+    assert "catchup.master" in shown

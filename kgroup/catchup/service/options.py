@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
 
-from kgroup.catchup.service.replay import DEAD_LETTERS, WHERE, ReplayOptions
+from kgroup.catchup.service.replay import DEAD_LETTERS, NO_RATE, WHERE, ReplayOptions
 from kgroup.catchup.sinks.spark import parse_options
-from kgroup.catchup.spark.settings import SparkSettings, parse_conf
+from kgroup.catchup.spark.settings import SparkSettings, check_master, parse_conf
 from kgroup.changes.options import Change, Execution
-from kgroup.groups.catchup.gap_request import GapRequest, Missing, check_topic_name, parse_ranges
+from kgroup.groups.catchup.gap_request import GapRequest, Missing, check_topic_name, parse_ranges, parse_rate
 from kgroup.groups.catchup.model import Order
 from kgroup.groups.reset_targets import ANY_TIME, parse_moment, parse_topics
 from kgroup.groups.selection import check_topics
+from kgroup.settings.model import Setting
 from kgroup.support.atomic_file import require_path
-from kgroup.support.errors import UsageError
+from kgroup.support.errors import ConfigError, UsageError
 from kgroup.support.hint import Hint
 
 _WORDS = {
@@ -164,8 +166,11 @@ class SpeedOptions:
     spark_log: bool = False
     report: Path | None = None
 
-    def replay_options(self, to: SinkOptions) -> ReplayOptions:
-        """All options of a replay, parsed. Raises UsageError for invalid values and combinations."""
+    def replay_options(self, to: SinkOptions, context: Sequence[Setting] = ()) -> ReplayOptions:
+        """All options of a replay, parsed; ``context`` has what is not given.
+
+        Raises UsageError for invalid values and combinations, ConfigError for an invalid value of the context.
+        """
         sink, options = to.sink, to.options()
         if sink == "spark":
             for option, given in (("dead-letter-topic", self.dead_letter_topic), ("retries", self.retries)):
@@ -176,7 +181,12 @@ class SpeedOptions:
         if self.dead_letter_topic is not None:
             check_topic_name("--dead-letter-topic", self.dead_letter_topic)
             options[DEAD_LETTERS] = self.dead_letter_topic
-        settings = SparkSettings(self.master or "local[*]", parse_conf(self.conf or ()), self.parallelism)
+        conf = dict(parse_conf(self.conf or ()))
+        typed = {"master": self.master, "rate": self.rate, DEAD_LETTERS: self.dead_letter_topic, **conf}
+        usual = {setting.key: _checked(setting) for setting in context if typed.get(setting.key) is None}
+        conf = {**{key: one.value for key, one in usual.items() if key.startswith("spark.")}, **conf}
+        master = self.master or (usual["master"].value if "master" in usual else "local[*]")
+        settings = SparkSettings(master, tuple(conf.items()), self.parallelism)
         said = {
             "rate": self.rate,
             "lanes": self.lanes,
@@ -193,6 +203,7 @@ class SpeedOptions:
             spark=settings,
             spark_log=self.spark_log,
             report=self.report,
+            of_context=tuple(usual.values()),
         )
 
     def check_released_only(self, to: SinkOptions) -> None:
@@ -203,3 +214,19 @@ class SpeedOptions:
                     option = field.name.replace("_", "-")
                     hint = Hint("set the destination later:  {}", ("catchup", "resume", "PLAN"))
                     raise UsageError(f"--release-only and --{option} are mutually exclusive", hint=hint)
+
+
+def _checked(setting: Setting) -> Setting:
+    """The setting of a context. Raises ConfigError, with its place, if the option of that name would not take it."""
+    try:
+        if setting.key == "master":
+            check_master(setting.value)
+        elif setting.key == DEAD_LETTERS:
+            check_topic_name("--dead-letter-topic", setting.value)
+        elif setting.key != "rate":
+            parse_conf((f"{setting.key}={setting.value}",))
+        elif setting.value != NO_RATE:
+            parse_rate(setting.value)
+    except UsageError as error:
+        raise ConfigError(f"{setting.source}: {error.message}", hint=error.hint) from error
+    return setting

@@ -24,6 +24,7 @@ from kgroup.groups.catchup.model import CatchupPlan, ChunkProgress, Delivery, Or
 from kgroup.groups.catchup.plan_state import sink_name
 from kgroup.groups.catchup.verification import ChunkResult
 from kgroup.model.topic_partition import TopicPartition
+from kgroup.settings.model import Setting
 from kgroup.support.durations import parse_duration
 from kgroup.support.errors import KgroupError, Refused, UsageError, refusal_code
 from kgroup.support.hint import Hint
@@ -80,6 +81,8 @@ class ReplayOptions(msgspec.Struct, frozen=True):
     spark_log: bool = False
     report: Path | None = None
     """The file for the report of the verification."""
+    of_context: tuple[Setting, ...] = ()
+    """What the context says and the command line does not. Of a rate and dead letters, see ``with_usual``."""
 
     @classmethod
     def tuned(cls, tuning: Mapping[str, str], **more: Any) -> ReplayOptions:
@@ -91,6 +94,24 @@ class ReplayOptions(msgspec.Struct, frozen=True):
         kept = replace(self, sink=delivery.sink, sink_options=delivery.options, order=delivery.order)
         tuning = {**delivery.tuning, **self.tuning}
         return replace(kept, handling=_handling(tuning), rate=_rate(tuning), tuning=tuning) if tuning else kept
+
+    def with_usual(self) -> ReplayOptions:
+        """These options for a new delivery, with the rate and the dead letters of the context."""
+        said = {setting.key: setting.value for setting in self.of_context}
+        if self.sink is None:
+            return self
+        tuning = {**({"rate": said["rate"]} if "rate" in said else {}), **self.tuning}
+        dead = {DEAD_LETTERS: said[DEAD_LETTERS]} if DEAD_LETTERS in said and self.sink != "spark" else {}
+        return replace(self, sink_options={**dead, **(self.sink_options or {})}, rate=_rate(tuning), tuning=tuning)
+
+    def context_words(self, delivery: Delivery | None = None) -> tuple[str, ...]:
+        """What of it comes from the context: ``--rate 5/s, from context "prod" (...)``; a plan has its own delivery."""
+        kept = () if delivery is None else ("rate", DEAD_LETTERS)
+        return tuple(
+            f"{_option_text(setting)}, from {setting.source}"
+            for setting in self.of_context
+            if setting.key not in kept and not (setting.key == DEAD_LETTERS and self.sink == "spark")
+        )
 
     @property
     def tuning_words(self) -> tuple[str, ...]:
@@ -190,7 +211,7 @@ def delivery_of(snapshot: PlanSnapshot, options: ReplayOptions, typed: str | Non
             sink_options = {**kept, **(options.sink_options or {})}
             fitting = _fitting(known.tuning, known.sink, sink, order)
             tuning = {**fitting, **options.tuning}
-            changed = replace(options, sink=sink, sink_options=sink_options, order=order, tuning=tuning)
+            changed = replace(options, sink=sink, sink_options=sink_options, order=order, tuning=tuning, of_context=())
             return new_delivery(plan, changed)
         shown = " ".join(f"{name}={text}" for name, text in sorted(known.options.items()))
         raise Refused(
@@ -214,12 +235,19 @@ def _fitting(tuning: Mapping[str, str], before: str, sink: str, order: Order) ->
 
 def new_delivery(plan: CatchupPlan, options: ReplayOptions) -> Delivery:
     """The delivery of a plan that has none yet; ``options`` names a sink."""
+    options = options.with_usual()
     assert options.sink is not None
     order = options.order or Order.PARTITION
     tasks = assign_to_tasks(plan.ranges, plan.chunks, order, options.at_once)
     delivery = Delivery(options.sink, order, tasks, dict(options.sink_options or {}), tuning=dict(options.tuning))
     encode(delivery)  # raises for text that the ledger cannot keep, before anything is moved
     return delivery
+
+
+def _option_text(setting: Setting) -> str:
+    if setting.key.startswith("spark."):
+        return f"--conf {setting.key}={setting.display_value}"
+    return f"--{setting.key} {setting.value}"
 
 
 def delivery_words(delivery: Delivery) -> Iterator[str]:

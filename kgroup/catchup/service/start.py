@@ -192,7 +192,8 @@ def resume_catchup(
         return _refused_status(engine, snapshot, checks.blocked[0])
     if not execute:
         nothing = f"Nothing was changed. To deliver to {effective.destination}, {effective.guarantee}:"
-        return plan_status(engine, snapshot, nothing, f"  {request.line.executing()}")
+        words = (f"  with {text}" for text in options.context_words(snapshot.delivery))
+        return plan_status(engine, snapshot, nothing, *words, f"  {request.line.executing()}")
     with spark_session(engine.reporter, effective, checks.ready, needed=needed) as session:
         rehearse(engine.reporter, session, effective, settings)
         with _take_over_released(engine, snapshot, options, assumed, delivery) as runner:

@@ -130,6 +130,7 @@ def plan_start(engine: CatchupEngine, settings: Settings, request: StartRequest)
         replay.destination,
         replay.guarantee,
         waits=change.wait_empty and not change.execute,
+        of_context=() if replay.sink is None else replay.context_words(),
     )
 
 

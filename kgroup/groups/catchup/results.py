@@ -25,7 +25,7 @@ class StartPlan(msgspec.Struct, frozen=True):
 
     ``destination`` is where the records go, None if the user has not chosen it; ``guarantee`` is how often. ``checks``
     are those that passed. With ``waits`` the execution would wait until the group is empty, so what time mends is no
-    error.
+    error. ``of_context`` has the options of the replay that are from the context.
     """
 
     group: Group | None
@@ -41,6 +41,7 @@ class StartPlan(msgspec.Struct, frozen=True):
     destination: str | None
     guarantee: str = ""
     waits: bool = False
+    of_context: tuple[str, ...] = ()
 
     @property
     def gap(self) -> Gap:

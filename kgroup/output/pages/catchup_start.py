@@ -75,6 +75,7 @@ def _steps(plan: StartPlan) -> Iterator[str]:
     yield f" 2 replay   {_records(gap)}{size} -> {destination}"
     took = "" if plan.takes_s is None else f"; about {format_duration(plan.takes_s)}"
     yield f"            {plural(len(plan.chunks), 'chunk')}{took}"
+    yield from (f"            {text}" for text in plan.of_context)
     yield " 3 verify   every record is delivered once, or listed by its offset"
 
 

@@ -78,6 +78,7 @@ class ShownContext(msgspec.Struct, frozen=True):
     explicit: Annotated[bool, "Whether changes need --context."]
     timeout_ms: Annotated[Ms, "The timeout."]
     settings: Annotated[tuple[ShownSetting, ...], "The settings."]
+    catchup: Annotated[tuple[ShownSetting, ...], "The settings of its section `catchup`."]
     unknown_settings: Annotated[tuple[UnknownSetting, ...], "Settings that kgroup does not know."]
 
 
@@ -93,6 +94,10 @@ def _shown(settings: Settings) -> ShownContext:
             ShownSetting(entry.key, None if entry.key in secret else entry.value, entry.key in secret, entry.source)
             for entry in settings.entries.values()
         ),
+        catchup=tuple(
+            ShownSetting(entry.key, None if entry.is_secret else entry.value, entry.is_secret, entry.source)
+            for entry in settings.catchup
+        ),
         unknown_settings=tuple(UnknownSetting(entry.named, entry.source) for entry in settings.unknown),
     )
 
@@ -104,7 +109,7 @@ def _rows(settings: Settings) -> list[tuple[str, str, str]]:
     for name, holds in (("read_only", settings.read_only), ("explicit", settings.explicit)):
         if holds:
             rows.append((name, "true", settings.context_source or ""))
-    return rows
+    return [*rows, *((f"catchup.{entry.key}", entry.display_value, entry.source) for entry in settings.catchup)]
 
 
 def list_outcome(rows: tuple[ListedContext, ...]) -> Outcome:

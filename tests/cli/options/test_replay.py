@@ -9,6 +9,7 @@ import msgspec.structs
 import pytest
 from pyspark.errors import PySparkException
 
+from kgroup.catchup.service.options import SinkOptions, SpeedOptions
 from kgroup.catchup.service.replay import ReplayOptions, delivery_of, delivery_words
 from kgroup.catchup.sinks.spark import parse_options, resolved, secrets_of
 from kgroup.catchup.spark import to_spark
@@ -20,7 +21,8 @@ from kgroup.catchup.worker.task_spec import Handling
 from kgroup.groups.catchup.chunks import RateLimit
 from kgroup.groups.catchup.model import ChunkProgress, Delivery, Order, PlanSnapshot, PlanState, StateRecord
 from kgroup.model.records import OffsetRange
-from kgroup.support.errors import KgroupError, Refused, UsageError
+from kgroup.settings.model import Setting
+from kgroup.support.errors import ConfigError, KgroupError, Refused, UsageError
 from tests.helpers.catchup.plans import gap_range, make_plan
 
 
@@ -263,6 +265,90 @@ def test_what_is_kept_of_it_is_what_the_tasks_get() -> None:
 )
 def test_the_options_of_another_plan_with_the_same_delivery(delivery: Delivery, words: str) -> None:
     assert " ".join(delivery_words(delivery)) == words
+
+
+OF_CONTEXT = tuple(
+    Setting(key, value, f"here:{line}")
+    for line, (key, value) in enumerate(
+        {
+            "master": "yarn",
+            "rate": "20/s",
+            "dead-letter-topic": "dead",
+            "spark.executor.cores": "2",
+            "spark.x.password": "hunter2",
+        }.items()
+    )
+)
+
+
+def test_what_is_not_typed_is_from_the_context() -> None:
+    made = SpeedOptions().replay_options(SinkOptions(to_topic="copy"), OF_CONTEXT).with_usual()
+
+    assert (made.spark.master, dict(made.spark.conf)) == (
+        "yarn",
+        {"spark.executor.cores": "2", "spark.x.password": "hunter2"},
+    )
+    assert (made.rate, made.tuning) == (RateLimit(records_per_s=20), {"rate": "20/s"})
+    assert made.sink_options == {"topic": "copy", "dead-letter-topic": "dead"}
+    assert made.context_words() == (
+        "--master yarn, from here:0",
+        "--rate 20/s, from here:1",
+        "--dead-letter-topic dead, from here:2",
+        "--conf spark.executor.cores=2, from here:3",
+        "--conf spark.x.password=[hidden], from here:4",
+    )
+
+
+def test_what_is_typed_wins_over_the_context() -> None:
+    typed = SpeedOptions(
+        master="local[2]", rate="none", dead_letter_topic="other", conf=["spark.executor.cores=4", "spark.x.password=-"]
+    )
+
+    made = typed.replay_options(SinkOptions(to_topic="copy"), OF_CONTEXT).with_usual()
+
+    assert (made.spark.master, made.rate, made.context_words()) == ("local[2]", None, ())
+    assert dict(made.spark.conf) == {"spark.executor.cores": "4", "spark.x.password": "-"}
+    assert made.sink_options == {"topic": "copy", "dead-letter-topic": "other"}
+
+
+def test_a_plan_keeps_its_rate_and_its_dead_letters_whatever_the_context_says() -> None:
+    options = SpeedOptions().replay_options(SinkOptions(), OF_CONTEXT)
+
+    assert delivery_of(found({}, COMMAND), options) == COMMAND
+    assert options.with_kept(COMMAND).rate == RateLimit(records_per_s=5)
+    assert [text.split()[0] for text in options.context_words(COMMAND)] == ["--master", "--conf", "--conf"]
+    elsewhere = SpeedOptions().replay_options(SinkOptions(to_topic="copy"), OF_CONTEXT)
+    assert delivery_of(found({}, msgspec.structs.replace(COMMAND, tuning={})), elsewhere).tuning == {}
+
+
+def test_of_the_context_a_plan_without_a_destination_gets_its_rate_when_it_has_one() -> None:
+    options = SpeedOptions().replay_options(SinkOptions(to_topic="copy"), OF_CONTEXT)
+
+    made = delivery_of(msgspec.structs.replace(found({}), delivery=None), options)
+
+    assert (made.tuning, made.options) == ({"rate": "20/s"}, {"topic": "copy", "dead-letter-topic": "dead"})
+    assert options.with_kept(made).rate == RateLimit(records_per_s=20)
+
+
+def test_a_writer_of_spark_gets_no_dead_letters_of_the_context() -> None:
+    made = SpeedOptions().replay_options(SinkOptions(to_spark="noop"), OF_CONTEXT).with_usual()
+
+    assert made.sink_options == {"format": "noop"}
+    assert not any("dead" in text for text in made.context_words())
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("master", "sparc://x", "not a Spark master"),
+        ("rate", "fast", "not a rate"),
+        ("dead-letter-topic", "a b", "dead-letter-topic"),
+        ("spark.speculation", "true", "would fence each other"),
+    ],
+)
+def test_what_no_option_would_take_is_named_with_its_place(key: str, value: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=f"^here:7: .*{said}"):
+        SpeedOptions().replay_options(SinkOptions(), (Setting(key, value, "here:7"),))
 
 
 def test_another_order_deals_the_chunks_anew() -> None:
