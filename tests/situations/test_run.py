@@ -45,9 +45,6 @@ class Played:
         self._void_at, self.looks = void_at, 0
 
     def start(self, begins_s: float) -> None: ...
-    def environment(self) -> Mapping[str, str]:
-        return {}
-
     def tick(self, now_s: float, ended: Mapping[str, int]) -> None: ...
     def symbols(self) -> Mapping[str, int]:
         return {}
