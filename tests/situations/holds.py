@@ -12,6 +12,8 @@ ENDS: Final = frozenset({"kill9", "close-exit", "throw"})
 PUTS_ASIDE: Final = ("none", "dlq", "retry")
 ENDING_S: Final = 15.0
 """How long a member may take to end: it closes, and its last records are processed."""
+FETCHED_S: Final = 60.0
+"""How long a client may read what it has fetched of one partition, before it goes on with another."""
 ON_THE_WAY: Final = 5
 """Records that are unread while a group keeps up."""
 
@@ -38,6 +40,7 @@ class Seen:
     places: Mapping[str, Place]  # as the broker knows them
     begun_ms: int
     since_ms: int
+    now_ms: int
 
 
 def why_not(row: Row, seen: Seen) -> str:
@@ -73,13 +76,18 @@ def _tried(row: Row, seen: Seen) -> Iterator[str]:
 
 
 def _goes_on(row: Row, seen: Seen) -> Iterator[str]:
-    """A healthy group that lives has read something of each place that had unread records at the last look."""
+    """A healthy group that lives has read on where records were unread at the last look.
+
+    Within a minute any place will do.
+    """
     if not row.healthy or _writes_no_log(row):
         return
     read = {group: truth.processed_since(seen.since_ms) for group, truth in seen.truths.items()}
+    soon = seen.now_ms - seen.since_ms < 1000 * FETCHED_S
     for (group, place), unread in seen.unread.items():
         lives = any(body.lives and body.program.group == group for body in seen.bodies)
-        if lives and unread > ON_THE_WAY and not read[group].get(seen.places[place]):
+        went_on = read[group] if soon else read[group].get(seen.places[place])
+        if lives and unread > ON_THE_WAY and not went_on:
             yield f"{group} read nothing of {place} since the last look, when {unread} records were unread"
 
 

@@ -425,6 +425,7 @@ class Stage:
             places={place: self._place(place) for place in {place for _, place in unread} | poisoned},
             begun_ms=int(1000 * self.begun_s),
             since_ms=int(1000 * self._looked_s),
+            now_ms=int(1000 * now_s),
         )
         self._looked_s, self._unread = now_s, self._unread_now(truths)
         return seen

@@ -19,9 +19,13 @@ def body(program: Program = APP, *, lives: bool = True, started: bool = True, en
 
 
 def seen(
-    *lines: str, bodies: tuple[Body, ...] = (body(),), poison: tuple[int, ...] | None = None, unread: int = 0
+    *lines: str,
+    bodies: tuple[Body, ...] = (body(),),
+    poison: tuple[int, ...] | None = None,
+    unread: int = 0,
+    now_ms: int = 130_000,
 ) -> Seen:
-    """Begun at 10 s, looked at last at 40 s."""
+    """Begun at 10 s, looked at last at 40 s, and now at 130 s."""
     return Seen(
         bodies,
         {"g": fold({"app-0": lines}, {"app-0"})},
@@ -30,6 +34,7 @@ def seen(
         {"t:0": ("x.t", 0)},
         begun_ms=10_000,
         since_ms=40_000,
+        now_ms=now_ms,
     )
 
 
@@ -90,6 +95,14 @@ GOES_ON = [
 def test_a_healthy_group_goes_on(lines: tuple[str, ...], unread: int, why: str) -> None:
     row = replace(WELL, begin=(Action(0, "start"),))
     assert why_not(row, seen(*lines, unread=unread)) == why
+
+
+def test_a_client_reads_one_partition_for_a_while_and_then_another() -> None:
+    row = replace(WELL, begin=(Action(0, "start"),))
+    of_another = "50000 P x.t:1 7"
+    assert why_not(row, seen(of_another, unread=9, now_ms=70_000)) == ""
+    assert why_not(row, seen(unread=9, now_ms=70_000)) != ""
+    assert why_not(row, seen(of_another, unread=9)) != ""
 
 
 def test_a_job_between_two_runs_need_not_read() -> None:
