@@ -69,7 +69,8 @@ def _tried(row: Row, seen: Seen) -> Iterator[str]:
             way = program.bad.partition(":")[0]
             if way in PUTS_ASIDE or program.waits or _writes_no_log(row):
                 continue
-            again = way in TRIES_AGAIN or (way in ENDS and program.restart_s is not None)
+            lost = way == "throw" and program.commit == "auto"  # Java commits what it has polled when it is closed
+            again = way in TRIES_AGAIN or (way in ENDS and program.restart_s is not None and not lost)
             since, since_ms = ("last look", seen.since_ms) if again else ("beginning", seen.begun_ms)
             if not seen.truths[program.group].was_tried(seen.places[place], offsets[0], since_ms):
                 yield f"{place} {offsets[0]} was not tried by {program.name} since the {since}"

@@ -50,6 +50,8 @@ TRIES = [
     (of(bad="pause"), ("9000 F x.t:0 7",), "t:0 7 was not tried by app since the beginning"),
     (of(bad="kill9"), ("30000 F x.t:0 7",), ""),
     (of(bad="kill9", restart_s=2), ("30000 F x.t:0 7",), "t:0 7 was not tried by app since the last look"),
+    (of(bad="throw", restart_s=2), ("30000 F x.t:0 7",), "t:0 7 was not tried by app since the last look"),
+    (of(bad="throw", restart_s=2, commit="auto"), ("30000 F x.t:0 7",), ""),
     (of(bad="dlq"), (), ""),
     (of(bad="retry:3"), (), ""),
     (of(waits=True), (), ""),

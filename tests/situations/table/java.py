@@ -169,6 +169,16 @@ ROWS = (
         helps=SKIP,
     ),
     Row(
+        id="lost-java-auto",
+        cause="record P ends a process by an exception; close() commits what was polled, so P and more are lost",
+        programs=(JAVA(commit="auto", bad="throw", restart_s=2),),
+        begin=POISON,
+        at=(At("t:0", offset="P"),),
+        wrong=Says(lag="warn", history="crash-loop"),
+        harms=("reset", "evict"),
+        unseen="commits show how far a group came, not which records were processed",
+    ),
+    Row(
         id="slow-batch-default",
         cause="500 records of a poll take 500 s, more than max.poll.interval.ms: it leaves, and reads them again",
         programs=(JAVA(commit="batch", name="before"), JAVA(commit="batch", work_ms=1000, waits=True)),
