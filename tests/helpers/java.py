@@ -185,7 +185,7 @@ class ConnectWorker:
     def file_sink(
         self, name: str, topics: Sequence[str], tasks: int, file: Path, more: Mapping[str, str] = MappingProxyType({})
     ) -> None:
-        """A FileStreamSink whose tasks run."""
+        """A FileStreamSink whose tasks run, also if it was stopped."""
         settings = {
             "connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector",
             "topics": ",".join(topics),
@@ -200,6 +200,7 @@ class ConnectWorker:
             return states == ["RUNNING"] * tasks
 
         wait_for(lambda: self._ask("PUT", f"/{name}/config", settings) is not None, f"{name} made", _WITHIN_S)
+        wait_for(lambda: self._ask("PUT", f"/{name}/resume") is not None, f"{name} resumed", _WITHIN_S)
         wait_for(runs, f"{tasks} tasks of {name}", _WITHIN_S)
 
     def stop(self, name: str) -> None:

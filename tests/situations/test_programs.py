@@ -1,5 +1,6 @@
 """Members and the feeder are what rows call them."""
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -164,7 +165,7 @@ def test_a_streams_application_copies_until_poison_ends_it(
 
 @pytest.mark.soak
 def test_the_task_of_a_connector_fails_at_poison(world: KafkaWorld, name: Callable[[str], str], tmp_path: Path) -> None:
-    """Its group has no members then, and stands at the poison or before."""
+    """Its group has no members then, and stands at the poison or before. Until then it can be stopped, and goes on."""
     json = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "false"}
     row = Row(
         id="row",
@@ -180,6 +181,12 @@ def test_the_task_of_a_connector_fails_at_poison(world: KafkaWorld, name: Callab
         stage.start()
         copied = tmp_path / "app-0.txt"
         wait_for(lambda: copied.exists() and copied.read_text(), "a record in its file", 90)
+        id_ = f"{group.removeprefix('connect-').removesuffix('.g')}.app-0"
+        nursery.signal(id_, signal.SIGTERM)
+        assert wait_for(nursery.ended, "its stop", 60) == {id_: 0}
+        before = copied.read_text()
+        stage.start()
+        wait_for(lambda: len(copied.read_text()) > len(before), "records after it was started again", 60)
         stage.begin(0.0)
         stage.tick(0.0, {})
         poison = wait_for(lambda: feeder.poisoned(topic, 0), "the poison written")[0]

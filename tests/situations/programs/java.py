@@ -91,28 +91,32 @@ class Connectors:
         self._thread = ThreadPoolExecutor(1)
         self._worker: Future[ConnectWorker] | None = None
         self._names: dict[str, str] = {}  # of connectors, by id
-        self._open: list[Future[None]] = []
+        self._starts: list[Future[None]] = []
+        self._stops: dict[str, Future[None]] = {}
 
     def start(self, spec: Spec) -> int:
         """No process of its own."""
         if self._worker is None:
             self._worker = self._thread.submit(self._started, spec.settings["bootstrap.servers"])
         self._names[spec.id] = spec.group.removeprefix("connect-")
-        self._open.append(self._thread.submit(self._connect, spec))
+        self._starts.append(self._thread.submit(self._connect, spec))
         return 0
 
     def signal(self, id_: str, number: int) -> None:
-        """Stop a connector, as its operator does: its tasks leave, its offsets stay."""
-        if id_ in self._names:
+        """Stop a connector, as its operator does: its tasks leave, its offsets stay. Its start resumes it."""
+        if id_ in self._names and id_ not in self._stops:
             assert number in (signal.SIGTERM, signal.SIGKILL), f"a connector cannot get signal {number}"
-            self._open.append(self._thread.submit(self._stop, self._names[id_]))
+            self._stops[id_] = self._thread.submit(self._stop, self._names[id_])
 
     def ended(self) -> dict[str, int]:
-        """None: a connector whose tasks failed is there still. What could not be done is raised."""
-        for done in [each for each in self._open if each.done()]:
-            self._open.remove(done)
+        """Those that were stopped; one whose tasks failed is there still. What could not be done is raised."""
+        for done in [each for each in self._starts if each.done()]:
+            self._starts.remove(done)
             done.result()
-        return {}
+        stopped = [id_ for id_, stop in self._stops.items() if stop.done()]
+        for id_ in stopped:
+            self._stops.pop(id_).result()
+        return dict.fromkeys(stopped, 0)
 
     def end(self) -> None:
         """The worker ends, and all with it."""
