@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from kgroup.model.group_log import GenerationWritten
 from kgroup.model.groups import Group, Member
 from kgroup.model.migration_facts import is_own_member
 
@@ -64,6 +65,19 @@ def unsubscribed_topics(group: Group) -> frozenset[str]:
     if not left or any(map(is_own_member, group.members)):
         return frozenset()
     return frozenset(left - {p.topic for p in group.partitions if p.owner is not None})
+
+
+def topics_left_before(group: Group, newest: GenerationWritten | None) -> frozenset[str]:
+    """The topics with commits to which no member of the newest generation subscribed, while a rebalance is under way.
+
+    Who subscribes to them now is not known before it ends: a member that does may be joining.
+    """
+    members = () if newest is None or not group.is_rebalancing else newest.members
+    read = [member.topics for member in members]
+    if not read or None in read:
+        return frozenset()
+    committed = frozenset(p.topic for p in group.partitions if p.commit is not None)
+    return committed - frozenset(topic for topics in read for topic in topics or ())
 
 
 def stale_members(groups: Sequence[Group]) -> dict[str, tuple[str, ...]]:

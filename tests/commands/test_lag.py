@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from tests.helpers import by_hand
 from tests.helpers.command_line import CommandLine
 from tests.helpers.kafka_world import KafkaWorld
 from tests.helpers.members import Members
@@ -329,3 +330,27 @@ def test_describe_of_many_groups_has_none(kgroup: CommandLine, world: KafkaWorld
     assert len(found) == 21
     assert {each["verdict"] for each in found} == {None}
     assert all(each["verdict"] for each in kgroup("describe", f"{stem}-1", f"{stem}-2", "-o", "json").data)
+
+
+def test_a_topic_that_was_left_before_a_rebalance(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, bystander: str
+) -> None:
+    """Whether the member that joins reads it is not known before the rebalance ends."""
+    topic, old, group = world.topic(name("orders")), world.topic(name("old")), name("svc")
+    world.produce(topic, 10)
+    world.produce(old, 10)
+    former = by_hand.join(world, group, {topic: [0], old: [0]})
+    former.commit(topic, 0, 1)
+    former.commit(old, 0, 1)
+    former.leave()
+    by_hand.join(world, group, {topic: [0]})
+
+    def status() -> tuple[str | None, str | None]:
+        rows = kgroup("lag", group, "-o", "json").data[0]["partitions"]
+        (row,) = (row for row in rows if row["topic"] == old)
+        return row["lag_status"], row["lag_status_unknown_reason"]
+
+    assert status() == ("unsubscribed", None)
+    members.classic(group, topic)
+    wait_for(lambda: world.groups()[group][1] == "preparingrebalance", "a member that joins")
+    assert status() == (None, "no member subscribed to its topic before the rebalance that is under way")

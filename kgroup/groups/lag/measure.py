@@ -33,6 +33,7 @@ from kgroup.groups.lag.report import GroupLag, LagSum, PartitionLag, sum_partiti
 from kgroup.groups.lag.status import (
     CAUGHT_UP,
     DEFAULT_RULES,
+    LEFT_BEFORE,
     WAITS,
     CommitReading,
     LagStatus,
@@ -43,7 +44,7 @@ from kgroup.groups.lag.status import (
     has_lone_commit,
     no_reader,
 )
-from kgroup.groups.member_labels import unsubscribed_topics
+from kgroup.groups.member_labels import topics_left_before, unsubscribed_topics
 from kgroup.groups.thresholds import ASSIGN_READS
 from kgroup.model.groups import Group, LoggedCommit, Partition
 from kgroup.model.hidden_commits import hidden_words
@@ -64,6 +65,7 @@ def measure_lag(group: Group, evidence: LagEvidence, rules: StatusRules = DEFAUL
         evidence,
         rules,
         unsubscribed=unsubscribed_topics(group),
+        left_before=topics_left_before(group, evidence.generation),
         unattended=_lacks_reader(group, evidence, list(zip(in_order, known, strict=True)), consumer_ms, span_ms),
         unattended_since_ms=max((ms for ms in (evidence.state_since_ms, consumer_ms) if ms is not None), default=None),
         span_ms=span_ms,
@@ -144,8 +146,9 @@ def _arrivals(known: tuple[LogPoint, ...], first_ms: int | None, first: int, end
 class _OfGroup:
     """Measures the partitions of a group.
 
-    ``unsubscribed`` are its ``unsubscribed_topics``. ``unattended``: it lacks a reader, since ``unattended_since_ms``,
-    when it became Empty, or the last consumer with ``assign()`` committed. ``span_ms`` is its ``group_span_ms``.
+    ``unsubscribed`` are its ``unsubscribed_topics``, ``left_before`` its ``topics_left_before``. ``unattended``: it
+    lacks a reader, since ``unattended_since_ms``, when it became Empty, or the last consumer with ``assign()``
+    committed. ``span_ms`` is its ``group_span_ms``.
     """
 
     def __init__(
@@ -155,6 +158,7 @@ class _OfGroup:
         rules: StatusRules,
         *,
         unsubscribed: Collection[str],
+        left_before: Collection[str],
         unattended: bool,
         unattended_since_ms: int | None,
         span_ms: Callable[[], int | None],
@@ -165,6 +169,7 @@ class _OfGroup:
         self._no_commits = evidence.unknown.get(EvidenceSource.COMMITS)
         self._rules = rules
         self._unsubscribed = unsubscribed
+        self._left_before = left_before
         self._unattended = unattended
         self._span_ms = span_ms
 
@@ -210,7 +215,7 @@ class _OfGroup:
             # What it once read shows nothing: it reads no more.
             rates, spans = arrivals.unknown[-1], arrivals.unknown
         else:
-            status_result = self._status(lag, known, arrivals, first_ms)
+            status_result = self._status(partition.topic, lag, known, arrivals, first_ms)
             status = status_result.status
             # Who has committed above the last stable offset reads all records: it does not wait.
             waits = last_stable is not None and commit.offset <= last_stable <= first
@@ -244,10 +249,14 @@ class _OfGroup:
             spans=spans,
         )
 
-    def _status(self, lag: int, known: PartitionEvidence, arrivals: Arrivals, first_ms: int | None) -> StatusResult:
+    def _status(
+        self, topic: str, lag: int, known: PartitionEvidence, arrivals: Arrivals, first_ms: int | None
+    ) -> StatusResult:
         rules, commits, ends, now_ms = self._rules, known.commits, arrivals.ends, self._now_ms
         if lag <= rules.allowed:
             return CAUGHT_UP
+        if topic in self._left_before:
+            return StatusResult(None, why=LEFT_BEFORE)
         if not commits and self._no_commits is not None:
             found = evaluate_status(CommitReading(lag, (), ends, now_ms), rules)
             return found if found.status is not None else StatusResult(None, why=self._no_commits)

@@ -93,6 +93,9 @@ _FEW = thresholds.FEW_COMMITS.value
 WAITS = "what is unread lies behind an open transaction"
 """Why the status is unknown: a read_committed consumer waits, one that reads all records is stuck."""
 
+LEFT_BEFORE = "no member subscribed to its topic before the rebalance that is under way"
+"""Why the status is unknown: whether one does now shows when it ends."""
+
 
 class StatusResult(msgspec.Struct, frozen=True, gc=False):
     """A status, and the time since which it holds (None if unknown, and for OK and WARN).

@@ -32,11 +32,13 @@ from kgroup.groups.lag.rates import (
     trend_words,
 )
 from kgroup.groups.lag.report import GroupLag, LagSum, PartitionLag, RowLevel, SortBy, is_quiet, rows_of, sort_rows
-from kgroup.groups.lag.status import WAITS, LagStatus, status_words
+from kgroup.groups.lag.status import LEFT_BEFORE, WAITS, LagStatus, status_words
 from kgroup.model.commit import Commit
+from kgroup.model.group_log import GenerationWritten
 from kgroup.model.groups import LogRange, Partition
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.output.pages.lag_documents import lag_document
+from tests.helpers.cases import history
 from tests.helpers.cases.lag import HOUR, MINUTE, NOW, SECOND, Part, at, evidence, group, member, steady
 
 COMMITTED = Isolation.READ_COMMITTED
@@ -443,6 +445,30 @@ def test_the_lag_of_a_topic_that_the_group_has_left_breaks_no_bound(
 
     assert {p.status for p in report.partitions if p.partition.topic == "old" and p.lag} == {LagStatus.UNSUBSCRIBED}
     assert len(check_lag(rows_of([report], level), bounds, NOW)) == failed
+
+
+@pytest.mark.parametrize(
+    ("state", "topics", "status"),
+    [
+        ("PreparingRebalance", ("orders",), None),
+        ("PreparingRebalance", ("orders", "old"), LagStatus.STOP),
+        ("PreparingRebalance", None, LagStatus.STOP),
+        ("Stable", ("orders",), LagStatus.UNSUBSCRIBED),
+    ],
+)
+def test_a_topic_that_the_group_had_left_before_a_rebalance(
+    state: str, topics: tuple[str, ...] | None, status: LagStatus | None
+) -> None:
+    """A member that reads it may be joining, so that it is not known to be left, and does not stand for a stuck one."""
+    parts = [*FINE, *(replace(part, last_ago=20 * MINUTE, age=20 * MINUTE) for part in LEFT)]
+    of_member = history.member("a", topics=None if topics is None else frozenset(topics))
+    newest = GenerationWritten(1, NOW - HOUR, 7, "consumer", "range", "a", None, (of_member,))
+
+    report = measure_lag(group(parts, [READER], state), evidence(parts, generation=newest))
+
+    found = [p.status_result for p in report.partitions if p.partition.topic == "old" and p.lag]
+    assert {result.status for result in found} == {status}
+    assert {result.why for result in found} == ({LEFT_BEFORE} if status is None else {None})
 
 
 def numbers(report: GroupLag, by: SortBy, top: int | None = None) -> list[int]:
