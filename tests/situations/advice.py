@@ -20,6 +20,7 @@ _FAR: Final = 2
 _PLACE: Final = re.compile(r"(.+:\d+)(?:=(\d+))?")
 _SYMBOL: Final = re.compile(r"=([PBCE])([+-]\d+)?\b")
 _NUMBER: Final = re.compile(r"=\d+")
+_TO_FILL_IN: Final = re.compile(r"[A-Z][A-Z-]*")
 _NAMES: Final = frozenset({"--instance", "--member", "--client", "--topic"})
 
 
@@ -71,6 +72,12 @@ def matches(shaped: str, pattern: str, symbols: Mapping[str, int]) -> bool:
 def alike(shaped: str, other: str) -> bool:
     """Whether two shapes are of one advice: an offset that no symbol is near differs from run to run."""
     return _NUMBER.sub("=N", shaped) == _NUMBER.sub("=N", other)
+
+
+def can_run(command: str) -> bool:
+    """Whether a command is one of kgroup's with nothing to fill in: not a setting, a tool of Kafka, or `--to TOPIC`."""
+    words = shlex.split(command)
+    return words[:1] == ["kgroup"] and not any(_TO_FILL_IN.fullmatch(word) for word in words)
 
 
 def changes(shaped: str) -> bool:

@@ -20,7 +20,7 @@ import msgspec
 
 from tests.helpers.command_line import CommandLine
 from tests.helpers.command_line import Result as Answer
-from tests.situations.advice import PLANNED, alike, changes
+from tests.situations.advice import PLANNED, alike, can_run, changes
 from tests.situations.clusters import Cluster, brokers_of
 from tests.situations.harm import Outcome, State, harm, useless
 from tests.situations.judge import commands_of
@@ -119,7 +119,7 @@ class Copies:
             (Advice(stage.row, moment, verb, command), text)
             for verb, texts in commands.items()
             for command, text in texts.items()
-            if text.startswith("kgroup ")  # else it is a setting of the application, or a tool of Kafka
+            if can_run(text)
         ]
         new = [(advice, text) for advice, text in printed if self._is_new(advice)]
         changing = [advice for advice, _ in new if _is_tried_in_a_copy(advice.command)]

@@ -23,8 +23,8 @@ class Tried(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def is_bad(self) -> bool:
-        """It should not be printed: it does harm, or kgroup will never execute it."""
-        return self.outcome in (Outcome.HARMED, Outcome.REFUSED)
+        """It does harm."""
+        return self.outcome is Outcome.HARMED
 
     def line(self) -> str:
         """`helped: reset --to-offset t:0=P+1`."""
@@ -43,7 +43,7 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def is_bad(self) -> bool:
-        """A wrong or harmful answer, a command that should not be printed, or nothing that could be judged."""
+        """A wrong or harmful answer, a command that did harm, or nothing that could be judged."""
         return (
             bool(self.void)
             or any(tried.is_bad for tried in self.tried)

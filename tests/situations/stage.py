@@ -188,7 +188,8 @@ class Stage:
                 pids={member.name: member.pid for member in self._members
                       if member.pid is not None and member.program in programs},
             )  # fmt: skip
-        places = [(real, n) for topic, real in self.topics.items() for n in range(self.row.topics[topic])]
+        places = {(real, n) for topic, real in self.topics.items() for n in range(self.row.topics[topic])}
+        places |= {place for group in groups.values() for place in group.committed}  # some rows add partitions
         return State(int(time.time() * 1000), groups, {place: self._log(place, groups.values()) for place in places})
 
     def _log(self, place: Place, groups: Iterable[Group]) -> Log:

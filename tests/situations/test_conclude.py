@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.situations.advice import changes, matches, shape
+from tests.situations.advice import alike, can_run, changes, matches, shape
 from tests.situations.conclude import Cell, Worth, conclude, named
 from tests.situations.row import Action, At, Program, Row, Says
 from tests.situations.said import Said, said
@@ -142,3 +142,23 @@ def test_a_pattern_matches_each_shape_with_its_words() -> None:
     assert not matches(shaped, "reset t:0=C+1", symbols)
     assert changes(shaped)
     assert not changes("peek")
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("kgroup peek x.g", True),
+        ("kgroup catchup resume cu-1 --to-topic TOPIC", False),
+        ("kgroup evict x.g --instance 0-static", True),
+        ("group.instance.id=NAME-OF-THE-INSTANCE", False),
+        ("kafka-topics.sh --bootstrap-server h:1 --alter --topic x.t --partitions N", False),
+    ],
+)
+def test_what_can_run_as_it_is_printed(command: str, expected: bool) -> None:
+    assert can_run(command) is expected
+
+
+def test_the_advice_of_another_run_is_alike_but_for_numbers() -> None:
+    assert alike("reset --to-offset t:1=70", "reset --to-offset t:1=85")
+    assert not alike("reset --to-offset t:1=70", "reset --to-offset t:0=70")
+    assert not alike("reset --to-offset t:0=P+1", "reset --to-offset t:0=P")

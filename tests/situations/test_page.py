@@ -42,14 +42,14 @@ def test_the_page_shows_each_situation_and_each_fault() -> None:
     assert page.endswith("stands\n  30s: lag: t:0 is rewind\n```")
 
 
-def test_a_command_that_does_harm_or_is_refused_is_a_fault() -> None:
+def test_a_command_that_does_harm_is_a_fault() -> None:
     skips, reads = Tried("reset", Outcome.HARMED, "skipped 3 of t:0, from 14"), Tried("peek", Outcome.READ)
     right = Result(SICK.id, LATER, (Cell("describe", Worth.RIGHT),), tried=(reads,))
     assert faults(SICK, {LATER: right}) == []
     harmed = Result(SICK.id, LATER, right.cells, tried=(reads, skips))
     assert faults(SICK, {LATER: harmed}) == ["2m: harmed: reset (skipped 3 of t:0, from 14)"]
     refused = Result(SICK.id, LATER, right.cells, tried=(Tried("undo", Outcome.REFUSED, "exit 6: moved since"),))
-    assert faults(SICK, {LATER: refused}) == ["2m: refused: undo (exit 6: moved since)"]
+    assert faults(SICK, {LATER: refused}) == []
 
 
 def test_the_page_shows_what_became_of_each_command() -> None:
