@@ -18,14 +18,13 @@ _LEFT = 30
 _HEADINGS = (WHICH, WHAT, SAFETY, OUTPUT, CONNECTION)
 _OUTPUT_FIELDS = ("output", "no_headers", "no_color", "quiet", "help", "help_all")
 
-_REPLAYS = frozenset(
-    {
-        *("to_topic", "to_files", "to_command", "to_python", "to_spark", "rate", "dead_letter_topic"),
-        *("release_only", "execute", *_OUTPUT_FIELDS),
-    }
+_SINKS = frozenset(
+    {"to_topic", "to_files", "to_command", "to_python", "to_spark", "dead_letter_topic", *_OUTPUT_FIELDS}
 )
+_REPLAYS = _SINKS | {"rate", "release_only", "execute"}
 COMMON = {
     "catchup start": _REPLAYS | {"topic", "verbose", "skipped_by", "until", "accept", "wait_empty", "within"},
+    "catchup check": _SINKS | {"master"},
     "catchup resume": _REPLAYS | {"assume"},
 }
 """The options on the page of verbs with many options, by the names of their parameters; ``--help-all`` shows all."""

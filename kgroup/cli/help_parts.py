@@ -8,5 +8,5 @@ WHAT = "Options"
 SAFETY = "Safety"
 OUTPUT = "Output"
 
-LONG_PAGES = frozenset({"catchup start", "catchup resume"})
+LONG_PAGES = frozenset({"catchup start", "catchup check", "catchup resume"})
 """The verbs with so many options that only ``--help-all`` shows all of them; ``help_pages.COMMON`` has the others."""

@@ -50,6 +50,7 @@ SUBVERBS = {
     "kgroup catchup": _by_word(
         {
             "start": "run begin release plan",
+            "check": "test try probe rehearse verify",
             "stop": "pause halt end kill",
             "resume": "continue restart retry",
             "cancel": "abort undo rollback",

@@ -18,6 +18,7 @@ from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, New
 from kgroup.cluster.librdkafka import NOT_YET, ClientWatch, client, topic_client_error
 from kgroup.model.topic_settings import TopicSettings
 from kgroup.support.errors import KgroupError, Unreachable
+from kgroup.support.units import some_of
 
 _PAUSE_S = 0.02
 _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
@@ -176,16 +177,62 @@ class TopicAdmin:
                 raise topic_client_error(error.args[0], topic.name, topic.name, "Create") from error
 
     def _answer(self, future: Future[Any], what: str) -> Any:
-        """Wait for a response. Raises KafkaException if a broker refused, the connection's error if none answered."""
-        self._watch.progress()
-        while True:
-            try:
-                return future.result(_PAUSE_S)
-            except TimeoutError:
-                self._admin.poll(0)  # runs error_cb with connection errors
-                if self._watch.over and self._watch.disturbed:
-                    raise self._watch.fault(what) from None
-            except KafkaException as error:
-                if error.args[0].code() not in NOT_YET:
-                    raise
-                raise self._watch.fault(what) from error
+        return _answer(self._admin, self._watch, future, what)
+
+
+def _answer(admin: Any, watch: ClientWatch, future: Future[Any], what: str) -> Any:
+    """Wait for a response. Raises KafkaException if a broker refused, the connection's error if none answered."""
+    watch.progress()
+    while True:
+        try:
+            return future.result(_PAUSE_S)
+        except TimeoutError:
+            admin.poll(0)  # runs error_cb with connection errors
+            if watch.over and watch.disturbed:
+                raise watch.fault(what) from None
+        except KafkaException as error:
+            if error.args[0].code() not in NOT_YET:
+                raise
+            raise watch.fault(what) from error
+
+
+def reach_brokers(config: Mapping[str, Any], *, timeout_s: float) -> int:
+    """Wait for an answer of each broker of the cluster, which may be refused rights; returns how many there are.
+
+    Raises Unreachable, which names the brokers that do not answer, and AuthenticationFailed.
+    """
+    watch = ClientWatch(timeout_s)
+    admin: Any = admin_client(config, watch)
+
+    def listed() -> dict[int, str]:
+        answer = admin.describe_cluster(request_timeout=timeout_s)
+        nodes = _answer(admin, watch, answer, "no broker can be reached").nodes
+        return {node.id: f"{node.host}:{node.port}" for node in nodes}
+
+    def any_answer(broker: int) -> Future[Any]:
+        # One of the few requests that go to a broker by its id.
+        resource = ConfigResource(ConfigResource.Type.BROKER, str(broker))
+        answer: Future[Any] = admin.describe_configs([resource], request_timeout=timeout_s)[resource]
+        return answer
+
+    try:
+        brokers = listed()
+    except KafkaException as error:
+        raise KgroupError(f"the brokers could not be read: {error.args[0].str()}", code="broker-error") from error
+    silent = {}
+    for broker, answer in [(broker, any_answer(broker)) for broker in brokers]:
+        try:
+            _answer(admin, watch, answer, "brokers cannot be reached")
+        except KafkaException:
+            pass  # it answered
+        except Unreachable as error:
+            silent[broker] = error
+    # A broker that has ended is listed for some seconds more.
+    left = [address for broker, address in listed().items() if broker in silent] if silent else []
+    if left:
+        raise Unreachable(
+            f"brokers cannot be reached: {some_of(left)}",
+            details=next(iter(silent.values())).details,
+            hint="brokers name these addresses (advertised.listeners): machines with Spark's workers must reach them",
+        )
+    return len(brokers)

@@ -33,6 +33,7 @@ from kgroup.catchup.service.options import (
     SinkOptions,
     SpeedOptions,
 )
+from kgroup.catchup.service.rehearsal import check_workers
 from kgroup.catchup.service.show import FollowedPlan, show_plan, show_plans
 from kgroup.catchup.service.skipped_by import request_skipped
 from kgroup.catchup.service.start import ResumeRequest, finish_release, resume_catchup, start_catchup
@@ -42,7 +43,7 @@ from kgroup.changes.preconditions import check_execution, prepare_change
 from kgroup.cli.panels import safety_option, what_option
 from kgroup.groups.reset_targets import resolved_text
 from kgroup.model.outcome import Outcome
-from kgroup.output.pages.catchup import list_outcome, outcome
+from kgroup.output.pages.catchup import check_outcome, list_outcome, outcome
 from kgroup.output.watch.request import Refresh, Watch, WatchedVerb, watched
 from kgroup.queries.log_options import brokers_now
 from kgroup.settings.invocation import Invocation
@@ -118,6 +119,31 @@ def start(
             request = request_skipped(engine, request, gap.skipped_by)
         result = start_catchup(engine, run.settings, request)
         return outcome(result, engine.cluster.ref, run.command_line, verbose=verbose)
+
+
+def check(run: Invocation, sink: SinkOptions, speed: SpeedOptions, ledger: LedgerOptions) -> Outcome:
+    """Try Spark, its workers and the destination of a replay.
+
+    Spark starts, and a small task on each of its workers tries packages, login, brokers, certificates and the
+    destination. start and resume do the same before they move anything. No group is needed, and nothing is changed.
+
+    Examples:
+    # this machine
+    kgroup catchup check
+    # a cluster, and a directory that all its machines share
+    kgroup catchup check --to-files /mnt/gap --master spark://host:7077
+
+    Exit codes: 0 1 2 3 4 6 130 143
+
+    Rights: none
+    More rights: WRITE, DESCRIBE on --to-topic and --dead-letter-topic: whether they can be written
+    """
+    if speed.report is not None:
+        raise UsageError("--report and catchup check are mutually exclusive: there is nothing to report")
+    options = speed.replay_options(sink, run.settings.catchup).with_usual()
+    options.check_lanes()
+    with open_engine(run.settings, run.reporter, ledger.ledger_topic) as engine:
+        return check_outcome(check_workers(engine, run.settings, options), engine.cluster.ref)
 
 
 def _check_report(speed: SpeedOptions) -> None:
@@ -322,4 +348,4 @@ def prune(
 
 
 DEFAULT = "list"
-SUBCOMMANDS = (start, list_, show, stop, resume, cancel, prune)
+SUBCOMMANDS = (start, check, list_, show, stop, resume, cancel, prune)

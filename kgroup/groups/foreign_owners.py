@@ -190,7 +190,7 @@ def _spark(name: str) -> Owner | None:
         f'(its name begins with "{matching.group()}")',
         "Spark keeps its offsets in the query's checkpoint and does not read these:\n"
         "start the query with a new checkpointLocation, and startingOffsets where it is to begin.\n"
-        "That gives up the query's state (aggregates, joins, watermarks) and its batch numbers. A sink that skips\n"
+        "That loses the query's state (aggregates, joins, watermarks) and its batch numbers. A sink that skips\n"
         "batches by their number, as Delta does, may then get records twice.",
     )
 

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import venv
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +18,7 @@ from confluent_kafka import Consumer
 from kgroup.catchup.sinks.files import MANIFEST
 from kgroup.catchup.worker.provenance_headers import MAYBE_PROCESSED
 from kgroup.changes.journal import whoami
-from tests.helpers.catchup.catchups import LOCAL, Crash, copied, offsets, released, written
+from tests.helpers.catchup.catchups import LOCAL, Crash, copied, offsets, plan_id, released, written
 from tests.helpers.catchup.replays import seen
 from tests.helpers.command_line import CommandLine
 from tests.helpers.kafka_world import KafkaWorld
@@ -297,6 +298,44 @@ def test_what_forbids_the_replay_is_found_before_anything_moves(
         for execute in ((), ("--execute",)):
             assert said in kgroup(*start, *words, *execute, exit_code=code).stderr, words
     assert world.exact(crashed.group) == before
+    assert kgroup("catchup", "list", "-o", "json").data == []
+
+
+def test_nothing_moves_before_a_worker_has_tried(
+    kgroup: CommandLine, world: KafkaWorld, crashed: Crash, tmp_path: Path
+) -> None:
+    """A Python of the workers without any package, and a program that no machine has."""
+    venv.create(tmp_path / "venv")
+    bare = ("--conf", f"spark.pyspark.python={tmp_path}/venv/bin/python", "--to-command", "no-such-program --fast")
+    before = world.exact(crashed.group)
+    released = plan_id(kgroup("catchup", "start", "--range", f"{crashed.topic}:0=0-30", "--release-only", "--execute"))
+
+    for what in (("start", crashed.group), ("resume", released)):
+        refused = kgroup.process("catchup", *what, *bare, "--master", "local[2]", "--execute", exit_code=6)
+
+        assert "[spark-workers]" in refused.stderr
+        assert not {"Traceback", "PLANNED", "RELEASED"} & set(re.split(r"\W+", refused.stderr))
+        if what[0] == "start":
+            assert "no Python package" in refused.stderr
+            assert "no-such-program" in refused.stderr
+    assert world.exact(crashed.group) == before
+    assert [plan["plan_id"] for plan in kgroup("catchup", "list", "-o", "json").data] == [released]
+
+
+def test_the_trial_alone(kgroup: CommandLine, name: Name, world: KafkaWorld, tmp_path: Path) -> None:
+    """It needs no group and leaves nothing; it fails as the start would."""
+    to_files = ("--to-files", str(tmp_path / "gap"), "--format", "json")
+    passed = kgroup.process("catchup", "check", *to_files, *LOCAL)
+    failed = kgroup.process("catchup", "check", "--to-command", "no-such-program", *LOCAL, exit_code=6)
+    blocked = kgroup("catchup", "check", "--to-topic", name("nope"), "-o", "json", exit_code=6)
+    kgroup("catchup", "check", "--master", "spark://127.0.0.1:1", exit_code=3)
+    kgroup("catchup", "check", "--report", "x.json", exit_code=2)
+
+    assert "A replay with these options can start." in passed.stdout
+    assert "they reach 1 broker" in passed.stdout
+    assert list(tmp_path.iterdir()) == []
+    assert "do not find no-such-program [spark-workers]" in failed.stdout
+    assert (blocked.data[0]["passed"], blocked.json["errors"][0]["code"]) == (False, "sink")
     assert kgroup("catchup", "list", "-o", "json").data == []
 
 

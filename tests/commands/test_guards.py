@@ -596,7 +596,7 @@ def test_own_changes_are_no_committer(
 
 FRAMEWORKS = {
     "connect-s3-archive": ("Kafka Connect", "PATCH /connectors/s3-archive"),
-    "spark-kafka-source-0a1b-driver-0": ("Spark", "gives up the query's state"),
+    "spark-kafka-source-0a1b-driver-0": ("Spark", "loses the query's state"),
 }
 
 

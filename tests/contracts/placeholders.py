@@ -36,6 +36,7 @@ _BY_FORM = [
     (re.compile(r"(?<=oldest unread record )(at least )?\d+d\b"), r"\1<duration>"),
     (re.compile(r"\b\d+d(?= old\b)"), "<duration>"),
     (re.compile(r"(?<=no reader for )\d+[smh]\b|(?<=NO-READER )\d+[smh]\b"), "<duration>"),
+    (re.compile(r"(?<=on 1 machine )\(\S+\), with Python [\d.]+"), "(<host>), with Python <version>"),
     (re.compile(r"127\.0\.0\.1:\d{3,}"), "<address>"),
 ]
 

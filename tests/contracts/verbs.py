@@ -213,6 +213,7 @@ def replay(stage: Stage) -> None:
     """A catch-up to its end, with Spark."""
     copy = fill(stage.world, f"copy-of-{stage.topic}", 0, 0, 0)
     group, report = stage.commit("c-replay", 90, 45, 0), stage.directory / "report.json"
+    stage(f"catchup check --to-topic {copy} --master local[2]")
     words = f"catchup start {group} --to-topic {copy} --master local[1] --report {report} --execute -o json".split()
     stage.record(words, CommandLine().process(*words))
     stage.file(report)

@@ -428,6 +428,12 @@ def catchup_start(stage: Stage) -> None:
         assert [pending["pending_offset_count"] for pending in document["pending_catchups"]] == [80]
 
 
+@verb("catchup check")
+def catchup_check(stage: Stage) -> None:
+    copy = stage.world.topic("copy-check", 2)
+    assert "can start" in kgroup("catchup", "check", "--to-topic", copy, "--master", "local[2]").stdout
+
+
 @verb("catchup list")
 def catchup_list(stage: Stage) -> None:
     with _released(stage, "list") as (_, plan):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import msgspec.structs
 
@@ -35,10 +35,8 @@ from kgroup.catchup.service.target_topic import (
 from kgroup.catchup.sinks import command, files, python
 from kgroup.catchup.sinks import spark as spark_sink
 from kgroup.catchup.sinks.spark import SINK
-from kgroup.catchup.spark import sql_job, to_spark, where
-from kgroup.catchup.spark.failures import task_error
-from kgroup.catchup.spark.in_worker import Probe, try_worker
-from kgroup.catchup.spark.job import JobListeners, TaskRunner, run
+from kgroup.catchup.spark import sql_job, to_spark
+from kgroup.catchup.spark.job import TaskRunner
 from kgroup.catchup.spark.progress import ProgressTotals
 from kgroup.catchup.spark.ready import DriverSetup, check
 from kgroup.catchup.spark.session import DriverSession
@@ -131,8 +129,7 @@ def check_replay(
         case "files":
             files.check(sink_options)
             findings.append(SinkFinding(RiskLevel.NOTE, f"sink: {sink_options['dir']}, a file for each chunk"))
-            # The workers of a cluster have their own disks, which cannot be checked from here.
-            if options.spark.is_local and (why := files.unwritable(sink_options)):
+            if why := files.unwritable(sink_options):  # also on a cluster: the manifest is written here
                 findings.append(SinkFinding(RiskLevel.BLOCKED, f"--to-files {sink_options['dir']}: {why}"))
         case "command":
             command.check(sink_options)
@@ -175,7 +172,7 @@ def _check_function(function: str) -> tuple[SinkFinding, ...]:
 def spark_session(
     reporter: Reporter, options: ReplayOptions, ready: DriverSetup, *, needed: bool
 ) -> Iterator[DriverSession | None]:
-    """Spark, started in the background, so that the release does not wait for it. None: nothing to replay."""
+    """Spark, started in the background. None: nothing to replay."""
     if not needed:
         yield None
         return
@@ -185,37 +182,6 @@ def spark_session(
         msgspec.structs.replace(options.spark, heavy=options.needs_sql), ready, say=say, hidden=hidden
     ) as session:
         yield session
-
-
-def rehearse(reporter: Reporter, session: DriverSession | None, options: ReplayOptions, settings: Settings) -> None:
-    """Checks that only Spark itself can do, before anything moves: waits about 6 s for Spark.
-
-    Raises Refused [spark-workers] for a worker that lacks a package, AuthenticationFailed or ConfigError for one that
-    gets no token, UsageError for a condition that Spark rejects, Refused [sink] for a writer that it rejects, and what
-    ``DriverSession.context`` raises.
-    """
-    if session is None or (options.where is None and options.sink != "spark" and options.spark.has_our_python):
-        return
-    reporter.note("Spark checks this first, for some seconds; no offset is moved before")
-    if not options.spark.has_our_python:
-        _try_workers(reporter, session, options, librdkafka_config(settings).get("oauth_cb"))
-    if options.where is not None:
-        where.check(session.sql(), options.where)
-    if options.sink == "spark":
-        to_spark.rehearse(session.sql(), options.sink_options or {})
-
-
-def _try_workers(reporter: Reporter, session: DriverSession, options: ReplayOptions, tokens: Any) -> None:
-    """Run a task that tries what the replay will need, on each core that the workers have offered so far."""
-    sink_options, modules = options.sink_options or {}, ["kgroup.catchup.sinks.run_task"]
-    if options.needs_sql or (options.sink == "files" and sink_options.get("format") != "json"):
-        modules.append("pyarrow")
-    if options.sink == "python":
-        modules.append(sink_options["function"].partition(":")[0])
-    probes = [Probe(number, tuple(modules), tokens) for number in range(session.context().defaultParallelism)]
-    for answer in run(session, probes, JobListeners(note=reporter.note), work=try_worker):
-        if answer.failure is not None:
-            raise task_error(answer.failure, "the check of Spark's workers")
 
 
 def replay(

@@ -13,8 +13,9 @@ from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.ledger.transactional_ids import of_group
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import find_plan, parse_assumed
+from kgroup.catchup.service.rehearsal import rehearse
 from kgroup.catchup.service.replay import SINK_SET, ReplayOptions, delivery_of, new_delivery
-from kgroup.catchup.service.replay_run import ReplayChecks, check_replay, rehearse, replay, spark_session
+from kgroup.catchup.service.replay_run import ReplayChecks, check_replay, replay, spark_session
 from kgroup.catchup.service.show import commands, damaged_refusal, plan_status
 from kgroup.catchup.service.start_plan import StartRequest, may_be_pending, plan_of, plan_start
 from kgroup.changes.preconditions import wait_until_empty
@@ -58,7 +59,8 @@ def start_catchup(
             snapshot = runner.snapshot
         return ReleasedPlan(VerifiedPlan(snapshot, verify(snapshot), utc_ms()), commands(snapshot), plan)
     with spark_session(engine.reporter, options, checks.ready, needed=bool(plan.chunks)) as session:
-        rehearse(engine.reporter, session, options, settings)
+        if refusals := rehearse(engine.reporter, session, options, settings).refusals:
+            return replace(plan, refusals=(*plan.refusals, *refusals))
         with _create_and_release(engine, request, plan) as runner:
             show_may_start(engine.reporter, runner.snapshot, plan)
             return replace(replay(engine, settings, runner, session, options), left_out=plan.errors)
@@ -165,10 +167,8 @@ def resume_catchup(
     """Continue a plan from its current state to its verification; None: a group has nothing to continue."""
     options, execute = request.replay, request.execute
     snapshot = _find_open(engine, request.plan)
-    if snapshot is None:
-        return None
-    if snapshot.is_damaged:
-        return _refused_status(engine, snapshot, damaged_refusal(snapshot))
+    if snapshot is None or snapshot.is_damaged:
+        return None if snapshot is None else _refused_status(engine, snapshot, damaged_refusal(snapshot))
     assumed = parse_assumed(request.assume, snapshot)
     decision = engine.preview(snapshot, decisions.resume, assumed)
     if isinstance(decision, AlreadyDone):
@@ -195,7 +195,8 @@ def resume_catchup(
         words = (f"  with {text}" for text in options.context_words(snapshot.delivery))
         return plan_status(engine, snapshot, nothing, *words, f"  {request.line.executing()}")
     with spark_session(engine.reporter, effective, checks.ready, needed=needed) as session:
-        rehearse(engine.reporter, session, effective, settings)
+        if errors := rehearse(engine.reporter, session, effective, settings).errors:
+            return _refused_status(engine, snapshot, errors[0])
         with _take_over_released(engine, snapshot, options, assumed, delivery) as runner:
             if not runner.snapshot.state.state.is_open:
                 return _ended_meanwhile(engine, runner.snapshot, assumed)

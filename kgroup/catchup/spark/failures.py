@@ -5,18 +5,11 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 
-from kgroup.catchup.worker.failure import Failure
+from kgroup.catchup.worker.failure import SPARK_WORKERS, Failure
 from kgroup.model.kafka_tools import with_principal
 from kgroup.support import errors
-from kgroup.support.errors import KgroupError, Refused, refusal_code
+from kgroup.support.errors import KgroupError, Refused
 from kgroup.support.hint import Hint
-
-SPARK_WORKERS = refusal_code(
-    "spark-workers",
-    "catchup",
-    "The workers of Spark lack a Python package, or run another version of Python.",
-    "Run the command in the hint.",
-)
 
 _GIVEN_UP = re.compile(
     r"Task (?P<task>\d+) in stage \S+ failed (?P<times>\d+) times?, most recent failure: "

@@ -6,7 +6,6 @@ stack. So Spark retries only tasks whose process died.
 
 from __future__ import annotations
 
-import importlib
 import pickle
 import socket
 import threading
@@ -14,16 +13,12 @@ import time
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 from kgroup.catchup.spark.progress_listener import LONGEST, ProgressEndpoint, encode_progress, is_stop
 from kgroup.catchup.worker.failure import Failure, failure_of
 from kgroup.catchup.worker.task_progress import TaskProgress
-from kgroup.support.errors import KgroupError
-
-if TYPE_CHECKING:  # a worker without msgspec runs the probe, which finds that it is missing
-    from kgroup.groups.catchup.model import Chunk
 
 TELL_EVERY_S = 0.25
 _FIRST_ANSWER_S = 1.0
@@ -64,30 +59,6 @@ def replay(spec: Any, tell: Tell, stop: MustStop) -> Any:
     from kgroup.catchup.sinks.run_task import run_task
 
     return run_task(spec, tell, stop)
-
-
-@dataclass(frozen=True, slots=True)
-class Probe:
-    """A task that tries a worker before anything moves: it imports these modules, and reads no record.
-
-    ``tokens`` is the worker's own way to log in, None without one: temporary keys of AWS may be missing there.
-    """
-
-    number: int
-    modules: tuple[str, ...]
-    tokens: Any = field(default=None, repr=False)
-    chunks: tuple[Chunk, ...] = ()
-
-
-def try_worker(probe: Probe, tell: Tell, stop: MustStop) -> None:
-    """The ``TaskWork`` of a probe."""
-    for module in probe.modules:
-        importlib.import_module(module)
-    try:
-        if probe.tokens is not None:
-            probe.tokens.token()
-    except KgroupError as error:
-        raise error.with_context(prefix="Spark's workers cannot log in: ") from None
 
 
 def work_partition(parcel: TaskParcel, partition: int, attempt: int) -> list[TaskAnswer]:

@@ -19,6 +19,7 @@ WORKERS_IMPORT = (
     "kgroup.catchup.spark.source",
     "kgroup.catchup.spark.sql_job",
     "kgroup.catchup.spark.to_spark",
+    "kgroup.catchup.spark.trial",
     "kgroup.settings.aws",
 )
 """The modules whose functions and values are sent to workers by name."""
@@ -52,6 +53,7 @@ SHIPPED = (
     "kgroup.catchup.spark.source",
     "kgroup.catchup.spark.sql_job",
     "kgroup.catchup.spark.to_spark",
+    "kgroup.catchup.spark.trial",
     "kgroup.catchup.spark.where",
     "kgroup.catchup.spark.worker_package",
     "kgroup.catchup.worker",

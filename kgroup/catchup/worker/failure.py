@@ -5,7 +5,15 @@ from __future__ import annotations
 import traceback
 from dataclasses import dataclass
 
-from kgroup.support.errors import KgroupError
+from kgroup.support.errors import KgroupError, refusal_code
+
+SPARK_WORKERS = refusal_code(
+    "spark-workers",
+    "catchup",
+    "A worker of Spark lacks what the replay needs: a package, a file, the directory or the command of the "
+    "destination; or it runs another version of Python.",
+    "Follow the hint, on each machine with workers.",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,6 +123,13 @@ class CatchupReport(CatchupPlanDocument, frozen=True, kw_only=True):
     contradictions: Annotated[tuple[str, ...], "Contradictions in the results, for people."]
 
 
+class RehearsedReplay(msgspec.Struct, frozen=True):
+    """What ``catchup check`` tried; ``errors`` of the document has what failed."""
+
+    passed: Annotated[bool, "Whether a replay with these options could start."]
+    checks: Annotated[tuple[str, ...], "Checks that passed, for people."]
+
+
 def planned_catchup(plan: StartPlan) -> CatchupPlanDocument:
     """What ``start`` prints without ``--execute``."""
     gap = plan.gap

@@ -90,6 +90,18 @@ class StartPlan(msgspec.Struct, frozen=True):
         return bool(self.gap.ranges) and self.passes
 
 
+class Rehearsal(msgspec.Struct, frozen=True):
+    """What Spark and its workers have tried before anything moves: checks that passed, and what prevents a replay."""
+
+    checks: tuple[str, ...] = ()
+    errors: tuple[KgroupError, ...] = ()
+
+    @property
+    def refusals(self) -> tuple[Refusal, ...]:
+        """The errors, which are of the whole plan."""
+        return tuple(Refusal(None, error) for error in self.errors)
+
+
 class ReleasedPlan(msgspec.Struct, frozen=True):
     """A plan whose group may start, and whose gap is pending; ``planned`` is what ``start`` made it from."""
 

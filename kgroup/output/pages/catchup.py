@@ -6,18 +6,19 @@ from collections.abc import Sequence
 from functools import partial
 
 from kgroup.groups.catchup.delivered import next_deadline_ms
-from kgroup.groups.catchup.documents import cancelled_plan, catchup_plan, planned_catchup
+from kgroup.groups.catchup.documents import RehearsedReplay, cancelled_plan, catchup_plan, planned_catchup
 from kgroup.groups.catchup.plan_state import VerifiedPlan
 from kgroup.groups.catchup.results import (
     Cancellation,
     CatchupResult,
     PlanStatus,
     PrunedPlans,
+    Rehearsal,
     ReleasedPlan,
     ReplayedPlan,
     StartPlan,
 )
-from kgroup.model.blocks import Block, Cell, Column, Records, Screen, Table, Text, Title
+from kgroup.model.blocks import BlankLine, Block, Cell, Column, Records, Screen, Table, Text, Title
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages.catchup_plan import (
@@ -28,7 +29,7 @@ from kgroup.output.pages.catchup_plan import (
     verification_screen,
 )
 from kgroup.output.pages.catchup_start import errors_on_screen, plan_records, plan_screen
-from kgroup.output.pages.change import ROWS_ON_A_PAGE
+from kgroup.output.pages.change import ROWS_ON_A_PAGE, refusal_block
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.command_line import CommandLine
 from kgroup.support.durations import format_duration
@@ -119,6 +120,29 @@ def outcome(result: CatchupResult, cluster: ClusterRef, command: CommandLine, *,
                 done=False,
                 on_screen=errors,
             )
+
+
+def check_outcome(rehearsal: Rehearsal, cluster: ClusterRef) -> Outcome:
+    """The outcome of ``catchup check``: what was tried, and what prevents a replay."""
+    errors = tuple(refusal.row for refusal in rehearsal.refusals)
+    return Outcome(
+        data=(RehearsedReplay(not errors, rehearsal.checks),),
+        screen=lambda: _check_screen(rehearsal),
+        records=lambda: Records(("passed", "check"), [(True, check) for check in rehearsal.checks]),
+        cluster=cluster,
+        errors=errors,
+        done=False,
+        on_screen=errors,
+    )
+
+
+def _check_screen(rehearsal: Rehearsal) -> Screen:
+    blocks: list[Block] = [Title("CHECK  what a replay needs")]
+    blocks += [Text((f" ok       {check}",)) for check in rehearsal.checks]
+    for refusal in rehearsal.refusals:
+        blocks += refusal_block(refusal, None)
+    end = "Nothing was changed." if rehearsal.errors else "A replay with these options can start. Nothing was changed."
+    return Screen((*blocks, BlankLine(), Text((end,))))
 
 
 def list_outcome(states: tuple[VerifiedPlan, ...], cluster: ClusterRef, *, verbose: bool) -> Outcome:
