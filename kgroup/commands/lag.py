@@ -307,8 +307,7 @@ class _LagMeasurement:
         made = outcome(page, cluster.ref)
         if run.format is not Format.PROMETHEUS:
             return made
-        reports = [group.report for group in groups]
-        return replace(made, exported=_exported(self.options.metrics_file, reports, cluster.ref, made))
+        return replace(made, exported=_exported(self.options.metrics_file, groups, cluster.ref, made))
 
     def _violations(self, report: GroupLag) -> tuple[Violation, ...]:
         """The violations of the group's rows; if there is none of the group itself, also that it is not all seen."""
@@ -359,7 +358,10 @@ def _verdict(group: Group, report: GroupLag, read: GroupFacts) -> GroupVerdict:
     return group_verdict(group, read.evidence, report)
 
 
-def _exported(path: str | None, reports: Sequence[GroupLag], cluster: ClusterRef, made: Outcome) -> ExportedMetrics:
+def _exported(path: str | None, groups: Sequence[MeasuredGroup], cluster: ClusterRef, made: Outcome) -> ExportedMetrics:
+    reports = [group.report for group in groups]
+    pending = {group.report.group: group.pending for group in groups}
+
     def metrics() -> tuple[Metric, ...]:
         # Imported here: only -o prometheus needs it.
         from kgroup.output.pages.lag_metrics import lag_metrics, last_success_ms
@@ -370,6 +372,6 @@ def _exported(path: str | None, reports: Sequence[GroupLag], cluster: ClusterRef
             # Keep the previous time of success: without it, an alert on its age would have nothing to compare.
             with suppress(OSError):
                 succeeded_ms = last_success_ms(Path(path).read_text(encoding="utf-8", errors="replace"))
-        return lag_metrics(reports, cluster.context or cluster.cluster_id or cluster.label, succeeded_ms)
+        return lag_metrics(reports, cluster.context or cluster.cluster_id or cluster.label, succeeded_ms, pending)
 
     return ExportedMetrics(metrics, path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -114,8 +115,11 @@ def test_lag_says_what_is_owed_in_every_format(kgroup: CommandLine, crashed: Cra
     several = "--regex", crashed.group
     for words in ((crashed.group, "-o", "csv"), (crashed.group, "-o", "prometheus"), several):
         assert f"{crashed.group}: pending: 80 in {plan} (pending)" in kgroup("lag", *words).stderr, words
+    metric = rf'kgroup_catchup_pending_offsets\{{cluster_name="[^"]+",group="{re.escape(crashed.group)}"\}} '
+    assert re.search(f"{metric}80\n", kgroup("lag", crashed.group, "-o", "prometheus").stdout)
     kgroup("catchup", "cancel", plan, "--execute")
     assert "pending:" not in kgroup("lag", *several).stderr
+    assert re.search(f"{metric}0\n", kgroup("lag", crashed.group, "-o", "prometheus").stdout)
 
 
 def test_a_second_crash_makes_a_second_plan(kgroup: CommandLine, world: KafkaWorld, crashed: Crash) -> None:

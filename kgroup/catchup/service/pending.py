@@ -182,7 +182,7 @@ def warn_of_plans(reporter: Reporter, settings: Settings, cluster: Cluster, plan
 
 
 class PendingCatchups(msgspec.Struct, frozen=True):
-    """What is pending, by group: ``lines`` for pages, ``documents`` for json and yaml.
+    """What is pending, by group: ``lines`` for pages, ``documents`` for json, yaml and metrics.
 
     ``notes`` are the same lines for formats without a place for them. ``unknown`` is why a group that is in none of
     them may have a pending catch-up; None: it has none. ``on_page`` is whether the page has a place for that.
@@ -215,11 +215,11 @@ class PendingCatchups(msgspec.Struct, frozen=True):
         from kgroup.groups.catchup.plan_state import pending_lines
 
         names = {*plans, *lost}
+        documents = {}
+        if form in (Format.JSON, Format.YAML, Format.PROMETHEUS):
+            documents = {name: pending_catchups(plans.get(name, ()), lost.get(name, ())) for name in names}
         if form in (Format.JSON, Format.YAML):
-            return cls(
-                documents={name: pending_catchups(plans.get(name, ()), lost.get(name, ())) for name in names},
-                unknown=unknown,
-            )
+            return cls(documents=documents, unknown=unknown)
         lines = {
             name: [
                 *pending_lines(plans.get(name, ())),
@@ -232,7 +232,7 @@ class PendingCatchups(msgspec.Struct, frozen=True):
         }
         if on_page and form.is_page:
             return cls(lines, unknown=unknown, on_page=True)
-        return cls(notes=lines, unknown=unknown)
+        return cls(documents=documents, notes=lines, unknown=unknown)
 
     def note(self, reporter: Reporter, groups: Iterable[str]) -> None:
         """Report for these groups what the output has no place for."""

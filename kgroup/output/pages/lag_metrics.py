@@ -9,12 +9,14 @@ topic that the group has left, whose lag grows for ever.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from kgroup.groups.lag.report import GroupLag, LagSum, PartitionLag, still_read
 from kgroup.groups.lag.status import LagStatus
 from kgroup.model.groups import RangeStatus
 from kgroup.model.metrics import Labels, Metric, MetricSample
+from kgroup.model.pending_catchup import PendingCatchup
 
 _STATES = (
     "Unknown",
@@ -26,6 +28,7 @@ _STATES = (
     "Assigning",
     "Reconciling",
 )
+_NOT_MOVED = "planned"
 _LAST_SUCCESS = "kgroup_last_success_timestamp_seconds"
 _STATUSES = ", ".join(
     f"{n}={' or '.join(status for status in LagStatus if status.severity == n)}"
@@ -33,9 +36,15 @@ _STATUSES = ", ".join(
 )
 
 
-def lag_metrics(reports: Sequence[GroupLag], cluster: str, succeeded_at_ms: int | None) -> tuple[Metric, ...]:
+def lag_metrics(
+    reports: Sequence[GroupLag],
+    cluster: str,
+    succeeded_at_ms: int | None,
+    pending: Mapping[str, Sequence[PendingCatchup] | None] = MappingProxyType({}),
+) -> tuple[Metric, ...]:
     """Every metric, some without samples. ``cluster`` is the context's name, or the cluster's id.
 
+    ``pending`` are the catch-ups of each group that are not finished, None if that is unknown.
     ``succeeded_at_ms`` is when everything was last read, None if unknown. An alert on its age finds a file that is no
     longer updated, and one that lacks what could not be read. Both look healthy otherwise.
     """
@@ -86,11 +95,38 @@ def lag_metrics(reports: Sequence[GroupLag], cluster: str, succeeded_at_ms: int 
                 MetricSample((*at, ("group", r.group)), t.status.severity) for r, t in totals if t.status is not None
             ),
         ),
+        *_of_catchups(at, pending),
         Metric(
             _LAST_SUCCESS,
             "When kgroup last read all of this, in seconds since 1970",
             () if succeeded_at_ms is None else (MetricSample(at, succeeded_at_ms / 1000),),
         ),
+    )
+
+
+def _of_catchups(at: Labels, pending: Mapping[str, Sequence[PendingCatchup] | None]) -> Iterator[Metric]:
+    """Of a group that was released, lag is 0 while its gap waits: an alert on lag alone is green then."""
+    left: list[MetricSample] = []
+    deadlines: list[MetricSample] = []
+    for group, plans in pending.items():
+        # The group itself still reads the gap of a plan that has not moved it.
+        owed = [plan for plan in plans or () if plan.state != _NOT_MOVED]
+        counts = [plan.pending_offset_count for plan in owed if plan.pending_offset_count is not None]
+        known = [plan.retention_deadline_at_ms for plan in owed if plan.retention_deadline_at_ms is not None]
+        of_group = (*at, ("group", group))
+        if plans is not None and (counts or not owed):
+            left.append(MetricSample(of_group, sum(counts)))
+        if known:
+            deadlines.append(MetricSample(of_group, min(known) / 1000))
+    yield Metric(
+        "kgroup_catchup_pending_offsets",
+        "Offsets that catch-ups of a consumer group have released and not delivered yet, 0 without one",
+        tuple(left),
+    )
+    yield Metric(
+        "kgroup_catchup_retention_deadline_timestamp_seconds",
+        "When retention may delete the first of them, in seconds since 1970; no sample for never",
+        tuple(deadlines),
     )
 
 

@@ -14,6 +14,7 @@ from kgroup.groups.lag.measure import measure_lag
 from kgroup.groups.lag.report import GroupLag, LagSum, RowLevel, SortBy, rows_of, sort_rows
 from kgroup.model.metrics import Metric
 from kgroup.model.outcome import Outcome
+from kgroup.model.pending_catchup import PendingCatchup
 from kgroup.output.formats.envelope import of_outcomes
 from kgroup.output.formats.prometheus import exposition
 from kgroup.output.pages.lag import LagPage, LagView, MeasuredGroup, RefreshValues, outcome
@@ -276,6 +277,26 @@ def test_records_that_are_lost_show_in_the_metrics() -> None:
     above = lag_metrics([report("g", Part(0, -50))], "prod", None)
     assert samples(above, "kafka_consumergroup_group_offset") == {"g,orders,0": 10_000_000}
     assert not [m for m in above if m.name.endswith(("lag", "lost", "ratio")) and m.samples]
+
+
+def test_what_catchups_have_not_delivered_is_a_metric_of_its_own() -> None:
+    """Of a plan that has moved nothing, the group still reads the gap itself: its lag has it."""
+
+    def plan(state: str | None, offsets: int | None, deadline_ms: int | None) -> PendingCatchup:
+        return PendingCatchup("cu-1", state, "stopped", offsets, None, deadline_ms, ())
+
+    pending = {
+        "two": (plan("released", 30, 9_000), plan("released", 12, 7_500), plan("planned", 500, 1_000)),
+        "planned": (plan("planned", 500, 1_000),),
+        "one-unknown": (plan(None, None, None), plan("releasing", 5, None)),
+        "all-unknown": (plan(None, None, None),),
+        "none": (),
+        "unread": None,
+    }
+    metrics = lag_metrics([], "prod", None, pending)
+
+    assert samples(metrics, "kgroup_catchup_pending_offsets") == {"two": 42, "planned": 0, "one-unknown": 5, "none": 0}
+    assert samples(metrics, "kgroup_catchup_retention_deadline_timestamp_seconds") == {"two": 7.5}
 
 
 def test_the_document_of_a_group_and_its_partitions_says_why_a_status_is_unknown() -> None:
