@@ -245,6 +245,29 @@ def test_deleted_and_made_anew_a_reset_and_who_is_not_there(
     assert (deleted["move"], deleted["author"], len(deleted["partitions"])) == ("deleted", "unknown", 2)
 
 
+def test_offsets_of_a_topic_that_was_made_again_have_no_undo(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
+) -> None:
+    """The broker deletes them with the topic; an undo would refuse them (topic-recreated)."""
+    topic, group = world.topic(name("orders")), name("svc")
+    world.produce(topic, 5)
+    one = members.classic(group, topic)
+    members.stable(one, partitions=1)
+    one.commit()
+    one.close()
+    emptied(world, group)
+    world.delete_topic(topic)
+    wait_for(lambda: not world.committed(group), "offsets deleted with their topic")
+    before = document(kgroup, group, "--commits")["commits"]["jumps"][-1]
+    world.produce(world.topic(topic), 5)
+    world.commit(group, {(topic, 0): 2})
+
+    jumps = document(kgroup, group, "--commits")["commits"]["jumps"]
+
+    (deleted,) = (jump for jump in jumps if jump["move"] == "deleted")
+    assert (before["move"], before["command"] is None, deleted["command"]) == ("deleted", False, None)
+
+
 def test_two_writers_of_a_partition_are_not_its_owner(
     kgroup: CommandLine, world: KafkaWorld, bootstrap: str, name: Name
 ) -> None:

@@ -95,6 +95,8 @@ class OffsetJump(msgspec.Struct, frozen=True):
     partitions: tuple[JumpedPartition, ...]
     is_first_record: bool = False
     """Whether there was no group before it."""
+    is_of_old_topic: bool = False
+    """Whether the offset before is of a topic that was deleted, and is there again: an undo of it is refused."""
     alternation: Alternation | None = None
     """None unless its move is ALTERNATING, of one partition."""
 
@@ -103,10 +105,10 @@ def undo_jump(group: str, jump: OffsetJump, closed: Container[str] = frozenset()
     """The command that undoes a jump: ``undo --as-of``, or ``catchup cancel`` for the release of a catch-up.
 
     ``closed`` are catch-ups that are known to be finished, so that they cannot be cancelled. None for a move that a
-    catch-up made back, for offsets that alternate, for a time outside the calendar, and where there was no group
-    before.
+    catch-up made back, for offsets that alternate, for a time outside the calendar, where there was no group before,
+    and where the topic was another one.
     """
-    if jump.is_first_record or jump.move is CommitMove.ALTERNATING:
+    if jump.is_first_record or jump.is_of_old_topic or jump.move is CommitMove.ALTERNATING:
         return None
     if jump.who in closed and jump.moved is not None and jump.moved > 0:
         return undo_move(group, jump.at_ms)
@@ -134,6 +136,7 @@ class _UnusualCommit(msgspec.Struct, frozen=True):
     who: str | None
     old: int | None
     alternation: Alternation | None = None
+    is_of_old_topic: bool = False
 
 
 def commits_of(
@@ -160,6 +163,7 @@ def commits_of(
     jumps: list[_UnusualCommit] = []
     for _, of_partition in sorted(by_partition.items()):
         unusual = _alternations(list(_unusual_commits(of_partition, context)), of_partition, context, until_ms)
+        unusual = _told_from_old_topic(unusual, of_partition)
         jumps += [jump for jump in unusual if since_ms <= jump.commit.at_ms <= until_ms]
     inside = [one.commit.ending for one in commits if since_ms <= one.commit.at_ms <= until_ms]
     return CommitReport(
@@ -298,6 +302,14 @@ def _alternations(
             yield jump
 
 
+def _told_from_old_topic(unusual: Iterable[_UnusualCommit], commits: Sequence[OwnedCommit]) -> Iterator[_UnusualCommit]:
+    """Those before which the partition was of another topic than at its newest commit, marked as such (Kafka 4.1)."""
+    ids = [(one.commit.log_offset, one.commit.topic_id) for one in commits if one.commit.topic_id is not None]
+    for jump in unusual:
+        before = next((of for log_offset, of in reversed(ids) if log_offset < jump.commit.log_offset), None)
+        yield replace(jump, is_of_old_topic=before is not None and before != ids[-1][1])
+
+
 def _fastest(commits: Sequence[OwnedCommit]) -> tuple[float, float] | None:
     """The highest and second highest rate between two commits, in records per ms; None below four gaps."""
     rates = sorted(
@@ -361,4 +373,5 @@ def _jump(batch: Sequence[_UnusualCommit], context: _Context, first_offset: int 
         tuple(JumpedPartition(*one.commit.tp, one.old, one.commit.offset) for one in batch),
         is_first_record=log_offset == first_offset,
         alternation=first.alternation,
+        is_of_old_topic=all(one.is_of_old_topic for one in batch),
     )

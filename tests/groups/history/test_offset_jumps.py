@@ -211,6 +211,20 @@ def test_deleted_offsets() -> None:
     ]
 
 
+def test_offsets_of_a_topic_that_was_made_again_are_not_restored() -> None:
+    """The broker deletes them with the topic; or a member that stood commits the old position of the new one."""
+    log = Log().generation(5, A).at(5).commit(0, 30, topic_id="old").at(9).commit(0, None)
+    assert [undo_jump("g", jump) is None for jump in commits_of(log).jumps] == [False]
+    log.at(12).commit(0, 1, topic_id="new").at(14).commit(0, 9, topic_id="new").at(15).commit(0, 4, topic_id="new")
+
+    jumps = commits_of(log).jumps
+
+    assert [(jump.move, undo_jump("g", jump) is None) for jump in jumps] == [
+        (CommitMove.DELETED, True),
+        (CommitMove.BACK, False),
+    ]
+
+
 def test_nobody_is_named_before_the_first_record_of_the_group() -> None:
     log = Log().at(1).commit(0, 100).at(2).commit(0, 50)
 
