@@ -103,6 +103,8 @@ def test_cancel_moves_the_group_back_as_it_was(
     assert (done.data[0]["state"], done.json["executed"]) == ("cancelled", True)
     assert f"\n{plan} is cancelled: nothing to do" in kgroup("catchup", "cancel", plan, "--execute").stdout
     assert world.exact(crashed.group) == before
+    jumps = kgroup("history", crashed.group, "--commits", "-o", "json").data[0]["commits"]["jumps"]
+    assert [jump["command"] for jump in jumps if jump["author_name"] == plan] == [None, None]
 
 
 def test_a_group_that_went_on_is_moved_back_only_where_twice_is_accepted(

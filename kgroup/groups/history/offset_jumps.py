@@ -97,6 +97,8 @@ class OffsetJump(msgspec.Struct, frozen=True):
     """Whether there was no group before it."""
     is_of_old_topic: bool = False
     """Whether the offset before is of a topic that was deleted, and is there again: an undo of it is refused."""
+    is_cancelled: bool = False
+    """Whether the catch-up that released the group has moved it back since: nothing is left to undo."""
     alternation: Alternation | None = None
     """None unless its move is ALTERNATING, of one partition."""
 
@@ -106,9 +108,10 @@ def undo_jump(group: str, jump: OffsetJump, closed: Container[str] = frozenset()
 
     ``closed`` are catch-ups that are known to be finished, so that they cannot be cancelled. None for a move that a
     catch-up made back, for offsets that alternate, for a time outside the calendar, where there was no group before,
-    and where the topic was another one.
+    where the topic was another one, and where the catch-up was cancelled.
     """
-    if jump.is_first_record or jump.is_of_old_topic or jump.move is CommitMove.ALTERNATING:
+    is_past = jump.is_first_record or jump.is_of_old_topic or jump.is_cancelled
+    if is_past or jump.move is CommitMove.ALTERNATING:
         return None
     if jump.who in closed and jump.moved is not None and jump.moved > 0:
         return undo_move(group, jump.at_ms)
@@ -167,7 +170,7 @@ def commits_of(
         jumps += [jump for jump in unusual if since_ms <= jump.commit.at_ms <= until_ms]
     inside = [one.commit.ending for one in commits if since_ms <= one.commit.at_ms <= until_ms]
     return CommitReport(
-        tuple(_join_requests(jumps, context, first_offset)),
+        _without_cancelled(tuple(_join_requests(jumps, context, first_offset))),
         inside.count(TransactionEnd.ABORTED),
         inside.count(TransactionEnd.OPEN),
     )
@@ -349,6 +352,19 @@ def _join_requests(
         batch[one.commit.tp] = one
     for batch in gathered:
         yield _jump(tuple(batch.values()), context, first_offset)
+
+
+def _without_cancelled(jumps: Sequence[OffsetJump]) -> tuple[OffsetJump, ...]:
+    """The releases of catch-ups that moved the group back later are marked as such."""
+    back = {jump.who: jump.at_ms for jump in jumps if _is_catchup(jump) and jump.moved is not None and jump.moved < 0}
+    return tuple(
+        replace(jump, is_cancelled=True) if _is_catchup(jump) and back.get(jump.who, 0) > jump.at_ms else jump
+        for jump in jumps
+    )
+
+
+def _is_catchup(jump: OffsetJump) -> bool:
+    return jump.by is CommitAuthor.KGROUP and jump.who is not None and is_plan_id(jump.who)
 
 
 def _is_soon(first: _UnusualCommit, one: _UnusualCommit) -> bool:

@@ -301,6 +301,23 @@ def test_the_command_that_undoes_a_jump(
         assert undo_jump("g", jump, {"cu-7f3a"}) == "kgroup undo g --as-of 2026-11-21T02:27:12.249Z"
 
 
+def test_the_release_of_a_catch_up_that_was_cancelled_has_no_undo() -> None:
+    """Neither while it is listed in the ledger, nor when it is not known there any more."""
+    log = Log().generation(5).at(5).commit(0, 3).at(9).commit(0, 900, metadata="kgroup cu-7f3a 1 release")
+    assert str(undo_jump("g", commits_of(log).jumps[-1])) == "kgroup catchup cancel cu-7f3a"
+    log.at(12).commit(0, 3, metadata="kgroup cu-7f3a 1 back")
+    log.at(20).commit(0, 950, metadata="kgroup cu-9b4k 1 release")
+
+    moves = [(jump.who, jump.moved, undo_jump("g", jump)) for jump in commits_of(log).jumps]
+
+    assert moves == [
+        ("cu-7f3a", 897, None),
+        ("cu-7f3a", -897, None),
+        ("cu-9b4k", 947, "kgroup catchup cancel cu-9b4k"),
+    ]
+    assert undo_jump("g", commits_of(log).jumps[0], {"cu-7f3a"}) is None
+
+
 def test_the_same_offset_committed_again_is_no_jump() -> None:
     """As a migration does before it converts the group."""
     log = Log().generation(5, A, B).commits((0,), 0, 50, every=10, pace=1000).at(60).generation(6).at(92)
