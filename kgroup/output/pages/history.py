@@ -15,6 +15,7 @@ from kgroup.groups.timeline.steps import Cause, HistoryStep, Reason, Signature, 
 from kgroup.model.blocks import BlankLine, Block, Conclusion, LabelledLine, Prose, Records, Screen, Text, Title
 from kgroup.model.group_log import RebalanceProtocol, ScannedRange
 from kgroup.model.groups import RowError
+from kgroup.model.migration_facts import holds_group
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages.history_commits import (
     COMMITS_HEADER,
@@ -202,23 +203,37 @@ def cause_lines(history: GroupHistory) -> Iterator[str]:
     for (kind, _), same in repeats.items():
         times = _span(same[0].from_ms, same[-1].to_ms)
         yield f"{sum(one.rebalances for one in same):>3}  {kind.value} {times}: {same[0].text}"
+    own = _own_names(history)
     counts: Counter[Cause] = Counter()
     members: dict[Cause, Counter[str]] = {}
     inferred: set[Cause] = set()
     for reason in (reason for step in others for reason in step.reasons):
         counts[reason.cause] += 1
-        members.setdefault(reason.cause, Counter()).update(reason.members)
+        members.setdefault(reason.cause, Counter()).update(own.get(name, name) for name in reason.members)
         if reason.inferred:
             inferred.add(reason.cause)
     ranked = sorted(counts, key=lambda cause: (-counts[cause], list(Cause).index(cause)))
     for cause in ranked[:_CAUSES]:
         names = _most_frequent(members[cause])
-        likely = " (inferred)" if cause in inferred else ""
+        likely = "" if cause not in inferred else f" ({_inferred_words(cause, members[cause])})"
         yield f"{counts[cause]:>3}  {cause.value}{likely}{': ' + names if names else ''}"
     if len(ranked) > _CAUSES:
         yield f"     and {plural(len(ranked) - _CAUSES, 'other cause')}"
     if not history.steps:
         yield "unknown: the log shows none" if not history.whole else "nothing happened"
+
+
+def _own_names(history: GroupHistory) -> dict[str, str]:
+    """``kgroup-catchup (kgroup)`` by name, of the members with which kgroup held the group."""
+    steps = (*(() if history.before is None else (history.before,)), *history.steps)
+    names = {m.name for step in steps for m in step.members if holds_group(m.member_id, m.instance_id)}
+    return {name: f"{name} (kgroup)" for name in names}
+
+
+def _inferred_words(cause: Cause, members: Counter[str]) -> str:
+    """That one silence was as long as a session is no proof: a client that is idle, and then closed, looks alike."""
+    once = max(members.values(), default=0) < 2
+    return "inferred, or a close after that silence" if cause is Cause.SESSION_EXPIRED and once else "inferred"
 
 
 def _span(from_ms: int, to_ms: int) -> str:

@@ -103,6 +103,32 @@ def test_a_crash_loop_comes_before_settings_that_differ() -> None:
     assert "-> crash loop" not in "\n".join(drawn(history))
 
 
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_close_after_a_silence_looks_like_a_session_that_ended(times: int) -> None:
+    """Once; twice the same by the same name is no chance."""
+    log = Log()
+    for at in range(times):
+        began = at * 100
+        number = 5 + 2 * at
+        log.at(began).generation(number, member("a/1", 0, 1), member(f"b/{at}", 2, 3))
+        log.commits((0, 1, 2, 3), began + 1, began + 30).commits((0, 1), began + 31, began + 41)
+        log.at(began + 41).generation(number + 1, member("a/1", 0, 1, 2, 3))
+
+    page = "\n".join(drawn(log.history()))
+
+    words = "inferred, or a close after that silence): b" if times == 1 else "inferred): b (2)"
+    assert f"{times}  session-expired ({words}" in page
+
+
+def test_members_with_which_kgroup_held_the_group() -> None:
+    runner = member("kgroup-catchup/1", instance_id="kgroup-catchup")
+    log = start().at(60).generation(6).at(70).generation(7, runner).at(80).generation(8)
+
+    causes = [line for line in drawn(log.history()) if "kgroup-catchup" in line and not line.startswith(" " * 10)]
+
+    assert any("join: kgroup-catchup (kgroup)" in line for line in causes)
+
+
 def test_nothing_happened() -> None:
     lines = drawn(start().history())
 
