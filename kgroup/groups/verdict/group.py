@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from kgroup.groups import thresholds
 from kgroup.groups.history.crash_loops import crash_loop_words
-from kgroup.groups.history.slow_polls import slow_poll_words
+from kgroup.groups.history.runs import next_run_ms
+from kgroup.groups.history.slow_polls import SlowPolls, slow_poll_words
 from kgroup.groups.lag.evidence import EvidenceSource, LagEvidence
 from kgroup.groups.lag.hot_partitions import hot_partitions
 from kgroup.groups.lag.measure import measure_lag
@@ -20,6 +21,7 @@ from kgroup.groups.rebalance_wait import rebalance_wait
 from kgroup.groups.stuck_record import StuckRecord, stuck_record
 from kgroup.groups.timeline.steps import CrashLoop
 from kgroup.groups.verdict.commands import is_one_record, verdict_commands
+from kgroup.groups.verdict.conclusion import Concluded, ConcludedPlace, Trouble, places_of
 from kgroup.groups.verdict.facts import (
     RetentionVerdict,
     crash_loops_in,
@@ -58,6 +60,7 @@ class GroupVerdict(msgspec.Struct, frozen=True):
     evidence: LagEvidence
     next: str | None
     """The next fact to check; None if nothing is unusual."""
+    concluded: Concluded | None
     shape: Shape
     safe: RetentionVerdict | None
     siblings: OtherGroupsLag | None
@@ -90,26 +93,28 @@ def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None =
     not_passed = () if loops else _not_passed(group, report, evidence, shape)
     record = _record_of(report, evidence, loops, not_passed)
     wait = rebalance_wait(group, evidence)
-    fact = (
-        crash_loop_words(loops, report.now_ms)
-        if loops
-        else wait.words
-        if wait is not None
-        else slow_poll_words(slow, slow_polls_at(slow, report), report.now_ms)
-        if slow is not None
-        else f"no member reads: {job}"
-        if job is not None
-        else evidence.shared_instances[0].words
-        if evidence.shared_instances
-        else next_fact(group, report, evidence, shape, safe, siblings, gap, record)
-    )
-    places = {loop.tp for loop in loops}.union(slow.places if slow else ())
-    alike = not_passed or [p for p in report.partitions if p.partition.tp in places]
+    if loops:
+        places = places_of(report, [loop.tp for loop in loops])
+        fact: Concluded | None = Concluded(crash_loop_words(loops, report.now_ms), Trouble.CRASH_LOOP, places=places)
+    elif wait is not None:
+        fact = Concluded(wait.words, Trouble.REBALANCE_WAITS)
+    elif slow is not None:
+        fact = _of_slow_polls(slow, report)
+    elif job is not None:
+        certain = next_run_ms(evidence.runs) is not None
+        fact = Concluded(f"no member reads: {job}", Trouble.NOT_DUE, () if certain else (Trouble.NO_READER,))
+    elif evidence.shared_instances:
+        fact = Concluded(evidence.shared_instances[0].words, Trouble.SHARED_INSTANCE)
+    else:
+        fact = next_fact(group, report, evidence, shape, safe, siblings, gap, record)
+    at_places = {loop.tp for loop in loops}.union(slow.places if slow else ())
+    alike = not_passed or [p for p in report.partitions if p.partition.tp in at_places]
     return GroupVerdict(
         group=group,
         report=report,
         evidence=evidence,
-        next=None if fact is None else fact + _others_there(alike, evidence),
+        next=None if fact is None else fact.text + _others_there(alike, evidence),
+        concluded=fact,
         shape=shape,
         safe=safe,
         siblings=siblings,
@@ -144,7 +149,7 @@ def next_fact(
     siblings: OtherGroupsLag | None,
     gap: LargeGap | None,
     record: StuckRecord | None,
-) -> str | None:
+) -> Concluded | None:
     """The most urgent fact about a group without a crash loop, which any of these would hide; None if there is none.
 
     The order: members and rebalances, records that retention deletes, blocking transactions, stuck partitions,
@@ -152,15 +157,19 @@ def next_fact(
     partitions have in common, members that never committed, idle members, and a reset by kgroup.
     """
     if plain := members_sentence(group):
-        return _of_empty(plain, evidence, gap) if group.is_empty else plain
+        if group.is_empty:
+            return Concluded(_of_empty(plain, evidence, gap), Trouble.NO_READER)
+        return Concluded(plain, Trouble.REBALANCING)
     stuck = stuck_of(report)
     if safe is not None and safe.too_late and not stuck:
-        return "retention deletes unread records before they are read"
+        return Concluded("retention deletes unread records before they are read", Trouble.RETENTION)
     row = held_back(report)
     if row is not None:
-        return f"read_committed consumers of {row.where} get no further until that transaction ends"
+        text = f"read_committed consumers of {row.where} get no further until that transaction ends"
+        return Concluded(text, Trouble.TRANSACTION, places=places_of(report, [row.partition.tp]))
     if stuck:
-        return _of_stuck(group, report, evidence, shape, stuck, record)
+        text = _of_stuck(group, report, evidence, shape, stuck, record)
+        return Concluded(text, Trouble.STUCK, places=places_of(report, [p.partition.tp for p in stuck]))
     return _less_urgent(group, report, evidence, shape, siblings, gap)
 
 
@@ -176,23 +185,35 @@ def _less_urgent(
     shape: Shape,
     siblings: OtherGroupsLag | None,
     gap: LargeGap | None,
-) -> str | None:
+) -> Concluded | None:
     if topics := unsubscribed_in(report):
-        return f"no member subscribes to {some_of(topics)}: delete the offsets if none should"
+        text = f"no member subscribes to {some_of(topics)}: delete the offsets if none should"
+        return Concluded(text, Trouble.UNSUBSCRIBED)
     if (row := fell_repeatedly(report)) is not None:
-        return f"the offset of {row.where} falls back and returns again and again: two writers, or one that tries again"
+        text = f"the offset of {row.where} falls back and returns again and again: two writers, or one that tries again"
+        return Concluded(text, Trouble.TWO_WRITERS, (Trouble.TRIES_AGAIN,), places_of(report, [row.partition.tp]))
     unknown = next((reset for reset in evidence.resets if reset.change is None), None)
     if unknown is not None:
-        return unknown.words(report.now_ms)
-    if shape.behind:
-        sentence = _of_shape(group, report, shape, siblings, gap)
-        if sentence:
-            return sentence
+        return Concluded(unknown.words(report.now_ms), Trouble.RESET)
+    if shape.behind and (sentence := _of_shape(group, report, shape, siblings, gap)):
+        return Concluded(sentence, Trouble.LAG, places=places_of(report, [p.partition.tp for p in shape.behind]))
+    if uncommitted := _never_committed(group, evidence):
+        return uncommitted
+    if assignment := assignment_sentence(group):
+        return Concluded(assignment, Trouble.ASSIGNMENT)
     own = next((reset.words(report.now_ms) for reset in evidence.resets), None)
-    return _never_committed(group, evidence) or assignment_sentence(group) or own
+    return None if own is None else Concluded(own, Trouble.RESET)
 
 
-def _never_committed(group: Group, evidence: LagEvidence) -> str | None:
+def _of_slow_polls(slow: SlowPolls, report: GroupLag) -> Concluded:
+    text = slow_poll_words(slow, slow_polls_at(slow, report), report.now_ms)
+    places = places_of(report, slow.places)
+    if len(slow.left) == 1:
+        return Concluded(text, Trouble.HANGS, (Trouble.NO_READER,), places)
+    return Concluded(text, Trouble.SLOW_BATCH, (Trouble.CALL_HANGS,), places)
+
+
+def _never_committed(group: Group, evidence: LagEvidence) -> Concluded | None:
     """A sentence about members that have been there for a minute, get records and have committed none of them."""
     since_ms, known = evidence.state_since_ms, evidence.partitions
     if since_ms is None or any(p.commit for p in group.partitions) or EvidenceSource.COMMITS in evidence.unknown:
@@ -206,10 +227,13 @@ def _never_committed(group: Group, evidence: LagEvidence) -> str | None:
     ]
     if since_ms > least_ms or not busy:
         return None
-    return (
+    text = (
         f"nothing was committed since the members joined {format_duration((evidence.now_ms - since_ms) // 1000)} ago, "
         f"while records arrive at {some_of([str(p.tp) for p in busy])}: they process without committing, or do not "
         "read, the log does not show which"
+    )
+    return Concluded(
+        text, Trouble.NEVER_COMMITS, (Trouble.NEVER_READS,), tuple(ConcludedPlace(*p.tp, None) for p in busy)
     )
 
 

@@ -12,6 +12,7 @@ from kgroup.groups.lag.evidence import BlockingTransaction, Isolation
 from kgroup.groups.lag.rates import LagTrend, Outlook, Rates
 from kgroup.groups.lag.report import GroupLag, LagSum, PartitionLag
 from kgroup.groups.lag.status import LagStatus, StatusResult
+from kgroup.groups.verdict.conclusion import ConcludedPlace, Trouble
 from kgroup.groups.verdict.facts import is_draining, stuck_of
 from kgroup.groups.verdict.group import GroupVerdict
 from kgroup.groups.verdict.shape import LagShape, OtherGroupsLag
@@ -142,6 +143,17 @@ class VerdictLineDocument(msgspec.Struct, frozen=True):
     text: Annotated[str, "The sentence."]
 
 
+class ConclusionDocument(msgspec.Struct, frozen=True):
+    """What is concluded of a group."""
+
+    cause: Annotated[Trouble, "The cause."]
+    alternatives: Annotated[
+        tuple[Trouble, ...],
+        "What it may be as well: what was read does not distinguish these. Empty: it is certain.",
+    ]
+    places: Annotated[tuple[ConcludedPlace, ...], "Partitions where it is; empty if it is about the whole group."]
+
+
 class VerdictDocument(msgspec.Struct, frozen=True):
     """The interpretation of a group's lag."""
 
@@ -157,6 +169,7 @@ class VerdictDocument(msgspec.Struct, frozen=True):
     other_groups: Annotated[OtherGroupsDocument | None, "Other groups that read the same topics; null if not read."]
     lines: Annotated[tuple[VerdictLineDocument, ...], "The lines of the page, for people."]
     next: Annotated[str | None, "The next fact to check, for people."]
+    conclusion: Annotated[ConclusionDocument | None, "The same for programs."]
     commands: Annotated[tuple[str, ...], "Commands that follow, the most urgent first."]
 
 
@@ -203,7 +216,7 @@ def lag_document(
 
 
 def verdict_document(verdict: GroupVerdict) -> VerdictDocument:
-    report, evidence, shape = verdict.report, verdict.evidence, verdict.shape
+    report, evidence, shape, found = verdict.report, verdict.evidence, verdict.shape, verdict.concluded
     return VerdictDocument(
         state_began_at=rfc3339(evidence.state_since_ms),
         state_began_at_ms=evidence.state_since_ms,
@@ -215,6 +228,7 @@ def verdict_document(verdict: GroupVerdict) -> VerdictDocument:
         other_groups=None if verdict.siblings is None else _other_groups(verdict.siblings),
         lines=tuple(VerdictLineDocument(line.word.lower(), line.text) for line in verdict_lines(verdict)),
         next=verdict.next,
+        conclusion=None if found is None else ConclusionDocument(found.cause, found.alternatives, found.places),
         commands=verdict.commands,
     )
 

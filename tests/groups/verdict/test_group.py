@@ -26,6 +26,7 @@ from kgroup.groups.lag.evidence import (
 )
 from kgroup.groups.shared_instances import SharedInstance
 from kgroup.groups.timeline.steps import CrashLoop, OwnerGone
+from kgroup.groups.verdict.conclusion import ConcludedPlace, Trouble
 from kgroup.groups.verdict.group import GroupVerdict, group_verdict
 from kgroup.groups.verdict.shape import LagShape
 from kgroup.model.groups import Group, Member
@@ -142,6 +143,41 @@ CRASHES_AT_7 = (
     "crash loop at orders:7 offset 10000000: 13 members came and went in 4m, the last 9s ago, "
     "and none committed past it"
 )
+
+
+HERE = ConcludedPlace("orders", 0, 10_000_000)
+
+
+@pytest.mark.parametrize(
+    ("found", "cause", "alternatives", "places"),
+    [
+        (judged(FINE), None, (), ()),
+        (judged([replace(STUCK, number=0)]), Trouble.STUCK, (), (HERE,)),
+        (judged([replace(STUCK, number=0)], slow_polls=slow_polls(180, 90)), Trouble.SLOW_BATCH,
+         (Trouble.CALL_HANGS,), (HERE,)),
+        (judged([Part(0, 600, 0, 95, last_ago=3 * MINUTE)], "Empty", (), slow_polls=slow_polls(60)), Trouble.HANGS,
+         (Trouble.NO_READER,), (HERE,)),
+        (judged([Part(0, 600, 0, 95, last_ago=3 * MINUTE)], "Empty", ()), Trouble.NO_READER, (), ()),
+        (judged([Part(0, 60_000, 0, 95, last_ago=30 * MINUTE, age=30 * MINUTE)], "Empty", (), runs=runs(90, 30)),
+         Trouble.NOT_DUE, (), ()),
+        (judged([Part(0, 9, 0, 95, last_ago=3 * MINUTE, age=2 * MINUTE, ended_ago=MINUTE)], "Empty", (),
+                state_since_ms=NOW - 2 * MINUTE, runs=runs(2)),
+         Trouble.NOT_DUE, (Trouble.NO_READER,), ()),
+        (judged([replace(FINE[0], owner=None)], "PreparingRebalance"), Trouble.REBALANCING, (), ()),
+        (group_verdict(uncommitted(E0), evidence([Part(0, 5, ended_ago=MINUTE)], state_since_ms=NOW - 2 * MINUTE)),
+         Trouble.NEVER_COMMITS, (Trouble.NEVER_READS,), (ConcludedPlace("orders", 0, None),)),
+    ],
+)  # fmt: skip
+def test_what_is_concluded(
+    found: GroupVerdict,
+    cause: Trouble | None,
+    alternatives: tuple[Trouble, ...],
+    places: tuple[ConcludedPlace, ...],
+) -> None:
+    document = verdict_document(found).conclusion
+    assert (document is None) is (found.next is None) is (cause is None)
+    if document is not None:
+        assert (document.cause, document.alternatives, document.places) == (cause, alternatives, places)
 
 
 @pytest.mark.parametrize(

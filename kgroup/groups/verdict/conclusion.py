@@ -1,0 +1,63 @@
+"""What a verdict concludes, for programs: the cause, where it is, and what it may be instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated
+
+import msgspec
+
+from kgroup.groups.lag.report import GroupLag
+from kgroup.model.topic_partition import TopicPartition
+from kgroup.support.json_types import Count, ExplainedEnum, Offset
+
+
+class Trouble(ExplainedEnum):
+    """What a verdict concludes."""
+
+    CRASH_LOOP = "crash-loop", "members come and go at a record, and none gets past it"
+    REBALANCE_WAITS = "rebalance-waits", "a rebalance waits for a member"
+    REBALANCING = "rebalancing", "a rebalance is under way, or a static member is away"
+    HANGS = "process-hangs", "a member left as it did not poll, and its process may hang"
+    SLOW_BATCH = "slow-batch", "a batch needs longer than max.poll.interval.ms"
+    CALL_HANGS = "call-hangs", "a call of the application does not return"
+    NOT_DUE = "job-not-due", "the group is a job whose next run is not due"
+    NO_READER = "no-reader", "the group has no members"
+    SHARED_INSTANCE = "shared-instance", "processes have the same instance id"
+    RETENTION = "retention", "retention deletes unread records before they are read"
+    TRANSACTION = "open-transaction", "unread records lie behind an open transaction"
+    STUCK = "stuck", "a partition is not read, or its member does not get past an offset"
+    UNSUBSCRIBED = "unsubscribed", "no member subscribes to a topic with unread records"
+    TWO_WRITERS = "two-writers", "two applications commit the same partition"
+    TRIES_AGAIN = "tries-again", "one application goes back and tries again"
+    RESET = "reset", "the offsets were moved"
+    LAG = "lag", "what the lagging partitions have in common, or how fast the lag changes"
+    NEVER_COMMITS = "never-commits", "members process records without committing"
+    NEVER_READS = "never-reads", "members do not read"
+    ASSIGNMENT = "assignment", "members without partitions, or partitions without an owner"
+
+
+class ConcludedPlace(msgspec.Struct, frozen=True):
+    """A partition where the cause is."""
+
+    topic: Annotated[str, "The topic."]
+    partition: Annotated[Count, "The partition."]
+    offset: Annotated[Offset | None, "Its first unread offset; null if unknown. The record may be one near it."]
+
+
+class Concluded(msgspec.Struct, frozen=True):
+    """What a verdict concludes, in words and for programs.
+
+    ``alternatives`` are what it may be as well, as far as was read. ``places`` are empty for what is about the group.
+    """
+
+    text: str
+    cause: Trouble
+    alternatives: tuple[Trouble, ...] = ()
+    places: tuple[ConcludedPlace, ...] = ()
+
+
+def places_of(report: GroupLag, only: Iterable[TopicPartition]) -> tuple[ConcludedPlace, ...]:
+    """These partitions, with the first unread offset of each."""
+    firsts = {row.partition.tp: row.first for row in report.partitions}
+    return tuple(ConcludedPlace(*tp, firsts.get(tp)) for tp in only)
