@@ -19,6 +19,7 @@ FLEET: Final = "fleet"
 """The name of its result."""
 
 TOP: Final = 12
+STANDS: Final = ("stall", "stop")
 _AGE_S: Final = 5 * 3600
 _LEAST: Final = 3
 _MOST: Final = 400
@@ -84,7 +85,7 @@ def _order(pages: Pages, rows: Mapping[str, Row]) -> Iterator[str]:
         yield f"lists {sum(_is_idle(name) for name in order)} of {GROUPS} idle groups"
     first = next((n for n, name in enumerate(order) if _is_idle(name)), len(order))
     for name, group in _sick(pages, rows).items():
-        stands = group["lag_status"] in ("stall", "stop")
+        stands = group["lag_status"] in STANDS
         unread = group["lag_status"] == "no-reader" and (group["in_per_s"] or 0) > 0
         if (stands or unread) and name not in order[:first]:
             yield f"{name} ({group['lag_status']}, lag {group['lag']}) comes after idle groups"
@@ -122,7 +123,11 @@ def _sick(pages: Pages, rows: Mapping[str, Row]) -> dict[str, Json]:
 
 
 def _stuck(pages: Pages, rows: Mapping[str, Row]) -> dict[str, Json]:
-    return {name: group for name, group in _sick(pages, rows).items() if group["verdict"]["stuck_partitions"]}
+    return {
+        name: group
+        for name, group in _sick(pages, rows).items()
+        if any(each["lag_status"] in STANDS for each in group["partitions"])
+    }
 
 
 def _is_idle(name: str) -> bool:

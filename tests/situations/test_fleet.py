@@ -18,8 +18,8 @@ IDLE = "\n".join(f"fleet.{n:03} Empty 400" for n in range(GROUPS))
 
 
 def group(name: str, status: str, *, in_per_s: float = 1.0, stuck: bool = True) -> dict[str, Any]:
-    verdict = {"stuck_partitions": [{"topic": "t", "partition": 0}] if stuck else []}
-    return {"group": name, "lag": 120, "lag_status": status, "in_per_s": in_per_s, "verdict": verdict}
+    partitions = [{"topic": "t", "partition": 0, "lag_status": "stop" if stuck else status}]
+    return {"group": name, "lag": 120, "lag_status": status, "in_per_s": in_per_s, "partitions": partitions}
 
 
 def finding(name: str, rule: str, severity: str) -> dict[str, Any]:
