@@ -255,7 +255,7 @@ class Copies:
         """Why kgroup refuses; the truth before it acts, and what it announces."""
         plan = yield from self._run(stage, text, "-o", "json")
         if plan.exit_code not in _ANSWERED:
-            return _last_line(plan), self._see(stage), _Announced()
+            return _why(plan), self._see(stage), _Announced()
         before = self._see(stage)
         done = plan if plan.exit_code == _NOT_YET else (yield from self._run(stage, text, "--execute", "-o", "json"))
         if done.exit_code == _NOT_YET:  # as its page says: stop the application, and start it afterwards
@@ -266,14 +266,14 @@ class Copies:
             self._start(stage, names)
         elif text.split()[1] in _THEN_START:
             self._start(stage, stage.wanted())
-        return _last_line(done) if done.exit_code else "", before, _announced(done)
+        return _why(done) if done.exit_code else "", before, _announced(done)
 
     def _read(self, stage: Stage, text: str) -> Waits[_What]:
         """Run a command that reads, or plans: it answers, and changes nothing."""
         before = self._see(stage)
         answer = yield from self._run(stage, text, *(_PATIENCE if text.startswith("kgroup wait ") else ()))
         if answer.exit_code not in _ANSWERED:
-            return Outcome.REFUSED, f"exit {answer.exit_code}: {_last_line(answer)}"
+            return Outcome.REFUSED, _why(answer)
         why = "; ".join(harm(before, self._see(stage)))
         return (Outcome.HARMED, why) if why else (Outcome.READ, "")
 
@@ -327,8 +327,9 @@ def _kgroup(directory: str, environment: Mapping[str, str], words: Sequence[str]
         return CommandLine()(*words, exit_code=None)
 
 
-def _last_line(answer: Answer) -> str:
-    return (answer.stderr or answer.stdout).strip().rpartition("\n")[2]
+def _why(answer: Answer) -> str:
+    """The message of a refusal, without what follows it."""
+    return f"exit {answer.exit_code}: {answer.stderr.strip().partition(chr(10))[0]}"
 
 
 def _announced(done: Answer) -> _Announced:
