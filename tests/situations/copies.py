@@ -38,6 +38,7 @@ EFFECT_S: Final = 45
 _CLOSES_WITHIN_S: Final = 10
 _PRINTED_WITHIN_S: Final = 60
 _BETWEEN_LOOKS_S: Final = 5
+_CONTROL_S: Final = 10
 _NOT_YET: Final = 9
 _ANSWERED: Final = frozenset({0, 8, _NOT_YET})
 _THEN_START: Final = frozenset({"reset", "undo"})
@@ -206,6 +207,7 @@ class Copies:
         text = (yield from self._printed(stage, advice)) if advice.verb else ""
         if advice.verb and not text:
             return Outcome.NOT_TRIED, f"{advice.verb} does not print it of the copy"
+        own = yield from self._own_harm(stage)
         before = self._see(stage)
         if text:
             refused, started, announced = yield from self._execute(stage, text)
@@ -225,10 +227,18 @@ class Copies:
                 yield from self._do_words(stage, command)
             yield from self._wait(EFFECT_S)
             found = [f"{each}, after `{helps[-1]}`" for each in harm(started, self._see(stage), announced.repeated)]
+        if found and own:
+            return Outcome.NOT_TRIED, f"of itself the group has {'; '.join(own)}"
         if found:
             return Outcome.HARMED, "; ".join(found)
         why = useless(before, after)
         return (Outcome.USELESS, why) if why else (Outcome.HELPED, "")
+
+    def _own_harm(self, stage: Stage) -> Waits[list[str]]:
+        """What goes wrong with the group by itself, as records are read again of a topic that was made again."""
+        before = self._see(stage)
+        yield from self._wait(_CONTROL_S)
+        return harm(before, self._see(stage))
 
     def _do_words(self, stage: Stage, command: str) -> Waits[None]:
         """`restart` or `start` all, or those of a program."""
@@ -274,8 +284,10 @@ class Copies:
         answer = yield from self._run(stage, text, *(_PATIENCE if text.startswith("kgroup wait ") else ()))
         if answer.exit_code not in _ANSWERED:
             return Outcome.REFUSED, _why(answer)
-        why = "; ".join(harm(before, self._see(stage)))
-        return (Outcome.HARMED, why) if why else (Outcome.READ, "")
+        if found := harm(before, self._see(stage)):
+            own = yield from self._own_harm(stage)
+            found = [each for each in found if not own]
+        return (Outcome.HARMED, "; ".join(found)) if found else (Outcome.READ, "")
 
     def _end(self, stage: Stage, names: Sequence[str]) -> Waits[None]:
         """Members end by SIGTERM, and those that hang by force."""
