@@ -141,10 +141,10 @@ def _write(directory: Path, mark: str) -> None:
     """Write a file to the directory, if it is the driver's."""
     mine = f"--to-files {directory}: on the machines with workers of Spark this is "
     hint = f"use a directory that all machines share, or --to-spark parquet --option path={directory}"
-    if not (directory / mark).exists():
-        raise Refused(f"{mine}not the directory of this machine", code=SPARK_WORKERS, hint=hint)
     own = directory / f"{mark}.{socket.gethostname()}.{os.getpid()}"
     try:
+        if not (directory / mark).exists():
+            raise Refused(f"{mine}not the directory of this machine", code=SPARK_WORKERS, hint=hint)
         own.touch(exist_ok=False)
         own.unlink()
     except OSError as error:
