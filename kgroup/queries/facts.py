@@ -154,6 +154,7 @@ def _of_group(
         shared_instances=() if log_facts is None else log_facts.shared_instances,
         resets=() if log_facts is None else with_changes(log_facts.resets, group.name, own),
         slow_polls=None if log_facts is None else log_facts.slow_polls,
+        lost=None if log_facts is None else log_facts.lost,
         same_offset=_same_offset(group, late) if late else {},
         unknown=dict(_unknown(group, facts, need, firsts, log_facts)),
     )

@@ -133,6 +133,9 @@ def test_a_member_that_died_and_one_that_was_too_slow_are_told_apart(
     assert went == [("session-expired", ("dies",)), ("poll-interval-exceeded", ("slow",))]
     page = kgroup("history", group).stdout
     assert "session-expired (inferred, or a close after that silence): dies" in page
+    if protocol == "classic":
+        (described,) = kgroup("describe", group, "-o", "json").data
+        assert described["verdict"]["next"].startswith("dies left: its session ended at ")
 
 
 @pytest.mark.parametrize("protocol", ["classic", pytest.param("consumer", marks=pytest.mark.soak)])

@@ -11,6 +11,7 @@ from enum import StrEnum
 
 import msgspec
 
+from kgroup.groups.history.lost_members import LostMember
 from kgroup.groups.history.runs import Run
 from kgroup.groups.history.slow_polls import SlowPolls
 from kgroup.groups.offset_resets import OffsetReset
@@ -155,9 +156,10 @@ class LagEvidence(msgspec.Struct, frozen=True):
     reason for them. ``members`` is by member id, ``generation`` the newest of a classic group. ``crash_loops`` are
     suspected: whether their records are unread, the log of the group does not show. ``shared_instances`` are the
     instance ids that are taken over again and again, the worst first. ``resets`` are those of the last hour that are
-    not undone, the newest first. ``same_offset`` has the other groups that are at the group's offset or next to it, and
-    have been late for a minute at least. ``unknown`` has the reason for each source that could not be read (``no READ
-    on __consumer_offsets``); the verdict shows the reason instead of a value.
+    not undone, the newest first. ``lost`` is the last member that went in silence, if others go on.
+    ``same_offset`` has the other groups that are at the group's offset or next to it, and have been late for a minute
+    at least. ``unknown`` has the reason for each source that could not be read (``no READ on __consumer_offsets``); the
+    verdict shows the reason instead of a value.
     """
 
     now_ms: int
@@ -173,6 +175,7 @@ class LagEvidence(msgspec.Struct, frozen=True):
     shared_instances: tuple[SharedInstance, ...] = ()
     resets: tuple[OffsetReset, ...] = ()
     slow_polls: SlowPolls | None = None
+    lost: LostMember | None = None
     same_offset: Mapping[TopicPartition, tuple[str, ...]] = msgspec.field(default_factory=dict)
     unknown: Mapping[EvidenceSource, str] = msgspec.field(default_factory=dict)
 

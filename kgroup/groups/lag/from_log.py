@@ -9,13 +9,14 @@ from itertools import pairwise
 import msgspec
 
 from kgroup.groups.commit_tags import CatchupCommitTag
+from kgroup.groups.history.lost_members import LostMember, lost_member
 from kgroup.groups.history.runs import Run, runs_of
 from kgroup.groups.history.slow_polls import SlowPolls, slow_polls
 from kgroup.groups.lag.evidence import GroupChurn, MemberFacts
 from kgroup.groups.offset_resets import OffsetReset, offset_resets
 from kgroup.groups.shared_instances import SharedInstance, shared_instances
 from kgroup.groups.timeline.fold import GroupTimeline
-from kgroup.groups.timeline.steps import LOOP, CrashLoop
+from kgroup.groups.timeline.steps import CrashLoop
 from kgroup.model.group_log import (
     CommitWritten,
     EpochWritten,
@@ -32,6 +33,8 @@ from kgroup.model.topic_partition import TopicPartition, shared_tp
 _TAG = "kgroup "
 _OF_MEMBERS = (GenerationWritten, EpochWritten, MemberWritten, GroupDeleted)
 _MOMENTS, _MOMENTS_OF_A_CONSUMER = 3, 2
+_REBALANCES = 2
+"""Of fewer nothing follows: neither a crash loop, nor a member that is lost."""
 _MOMENT_MS = 1000
 
 
@@ -56,6 +59,7 @@ class LagLogFacts(msgspec.Struct, frozen=True):
     generation: GenerationWritten | None
     shared_instances: tuple[SharedInstance, ...]
     resets: tuple[OffsetReset, ...]
+    lost: LostMember | None
 
 
 def from_log(
@@ -69,11 +73,11 @@ def from_log(
 
     A deleted commit also removes the earlier commits of its partition. Commits in aborted or open transactions do not
     count. Commits by a tool are marked. ``topic_names`` has the names of topics that assignments identify by id;
-    None: crash loops, runs and slow polls are left out.
+    None: crash loops, runs, slow polls and a lost member are left out.
     """
     commits: defaultdict[TopicPartition, list[LoggedCommit]] = defaultdict(list)
     timeline, by_tool = _timeline(events, reach, group)
-    loops, runs, slow = _of_members(events, reach, group, now_ms, topic_names)
+    loops, runs, slow, lost = _of_members(events, reach, group, now_ms, topic_names)
     # Nearly all events are commits: they must cost little, here and below.
     for event in events:
         if not isinstance(event, CommitWritten) or not event.counts:
@@ -101,6 +105,7 @@ def from_log(
         generation=timeline.classic,
         shared_instances=shared_instances((one for one in events if isinstance(one, GenerationWritten)), now_ms),
         resets=offset_resets(commits, now_ms) if by_tool and not group.is_simple else (),
+        lost=lost,
     )
 
 
@@ -183,12 +188,13 @@ def _churn(events: Sequence[Event], now_ms: int) -> GroupChurn | None:
 
 def _of_members(
     events: Sequence[Event], reach: ScannedRange, group: Group, now_ms: int, topic_names: Mapping[str, str] | None
-) -> tuple[tuple[CrashLoop, ...], tuple[Run, ...], SlowPolls | None]:
+) -> tuple[tuple[CrashLoop, ...], tuple[Run, ...], SlowPolls | None, LostMember | None]:
     if topic_names is None:
-        return (), (), None
+        return (), (), None, None
     others = [event for event in events if not isinstance(event, CommitWritten)]
-    if not group.is_empty and sum(isinstance(event, GenerationWritten | EpochWritten) for event in others) < LOOP:
-        return (), (), None
+    rebalances = sum(isinstance(event, GenerationWritten | EpochWritten) for event in others)
+    if not group.is_empty and rebalances < _REBALANCES:
+        return (), (), None, None
     # Imported here: nearly all groups hardly ever rebalance.
     from kgroup.groups.history.crash_loops import crash_loops
     from kgroup.groups.timeline.track import track_group
@@ -199,4 +205,5 @@ def _of_members(
         crash_loops(tracked.steps, written, now_ms, topic_names),
         runs_of(tracked.steps),
         slow_polls(tracked.steps, written, now_ms, topic_names),
+        lost_member(tracked.steps, now_ms),
     )

@@ -35,6 +35,7 @@ class Trouble(ExplainedEnum):
     NEVER_COMMITS = "never-commits", "members process records without committing"
     NEVER_READS = "never-reads", "members do not read"
     ASSIGNMENT = "assignment", "members without partitions, or partitions without an owner"
+    LOST_MEMBER = "lost-member", "a member was silent for its session, and others have its partitions"
 
 
 class ConcludedPlace(msgspec.Struct, frozen=True):

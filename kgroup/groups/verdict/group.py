@@ -154,7 +154,7 @@ def next_fact(
 
     The order: members and rebalances, records that retention deletes, blocking transactions, stuck partitions,
     topics that no member subscribes to, offsets that fall again and again, a reset by no member, what the lagging
-    partitions have in common, members that never committed, idle members, and a reset by kgroup.
+    partitions have in common, members that never committed, idle members, a member that is gone, and a reset by kgroup.
     """
     if plain := members_sentence(group):
         if group.is_empty:
@@ -202,6 +202,8 @@ def _less_urgent(
     if assignment := assignment_sentence(group):
         return Concluded(assignment, Trouble.ASSIGNMENT)
     own = next((reset.words(report.now_ms) for reset in evidence.resets), None)
+    if evidence.lost is not None:
+        return Concluded(evidence.lost.words(report.now_ms), Trouble.LOST_MEMBER)
     return None if own is None else Concluded(own, Trouble.RESET)
 
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from kgroup.groups.history.lost_members import LostMember
 from kgroup.groups.history.runs import Run
 from kgroup.groups.history.slow_polls import SlowPoll, SlowPolls
 from kgroup.groups.lag.evidence import (
@@ -138,6 +139,7 @@ STRANGER = tuple(at(n * 5 * SECOND, 10_000_000 if n % 2 == 0 else 10_005_000 - n
 TWO_WRITERS = judged([*FINE, Part(7, 6_000, 11, age=MINUTE, owner=E1, commits=STRANGER)])
 LEFT_MEMBERS = (E0, E1, E2)
 LEFT = Part(0, 5000, 10, last_ago=18 * MINUTE, age=18 * MINUTE, topic="oldtopic")
+DIED = LostMember("pod-1", NOW - MINUTE, 10_000, ("pod-0",))
 TAKEN_OVER = SharedInstance("pod-0", NOW - 2 * MINUTE, NOW, 7)
 CRASHES_AT_7 = (
     "crash loop at orders:7 offset 10000000: 13 members came and went in 4m, the last 9s ago, "
@@ -241,6 +243,9 @@ def test_what_is_concluded(
         ),
         (judged(FINE, crash_loops=(loop(*DEATHS, number=0, offset=9_999_999),)), {"->": ""}),
         (judged([replace(p, lag=0) for p in FINE], crash_loops=(loop(*DEATHS, number=0),)), {"->": ""}),
+        # ... a member that died, as long as nothing else is unusual.
+        (judged([replace(p, lag=0) for p in FINE], lost=DIED), {"->": DIED.words(NOW)}),
+        (judged([*FINE, STUCK], crash_loops=(loop(*DEATHS),), lost=DIED), {"->": CRASHES_AT_7}),
         # AWS's tree: all groups of the topic lag: it is not this group.
         (
             judged([Part(n, 90_000, **SLOW) for n in range(4)], siblings=LAG_TOO),
