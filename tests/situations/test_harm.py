@@ -82,6 +82,12 @@ def test_a_member_that_worked_is_evicted(members: set[str], pids: dict[str, int]
     assert harm(before, after) == expected
 
 
+def test_records_of_a_topic_that_was_made_again_are_new() -> None:
+    shorter = {T0: Log(0, 8), T1: Log(0, 20)}
+    after = seen(SEEN_MS, f"{TEN};{processed(110_000, 't:0', 8, 9)}", {T0: 12})
+    assert harm(replace(STANDS, logs=shorter), replace(after, logs=shorter)) == []
+
+
 def test_one_that_hung_may_be_evicted() -> None:
     before = seen(EXECUTED_MS, TEN, {T0: 12})
     assert harm(before, seen(SEEN_MS, TEN, {T0: 12}, members=frozenset())) == []
