@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from kgroup.model.group_log import GenerationWritten
+from kgroup.model.group_log import GenerationWritten, MemberWritten
 from kgroup.model.groups import Group, Member
 from kgroup.model.migration_facts import is_own_member
 
@@ -78,6 +78,27 @@ def topics_left_before(group: Group, newest: GenerationWritten | None) -> frozen
         return frozenset()
     committed = frozenset(p.topic for p in group.partitions if p.commit is not None)
     return committed - frozenset(topic for topics in read for topic in topics or ())
+
+
+def topics_of_some(events: Iterable[object]) -> frozenset[str]:
+    """The topics to which some members subscribed while others did not: services may share the group.
+
+    So it is for a while too where members that subscribe to other topics replace them one after the other.
+    """
+    found: set[str] = set()
+    known: dict[str, frozenset[str]] = {}
+    for event in events:
+        if isinstance(event, GenerationWritten):
+            known = {member.member_id: member.topics for member in event.members if member.topics is not None}
+        elif isinstance(event, MemberWritten):
+            known.pop(event.member_id, None)
+            if event.details is not None and event.details.pattern is None:
+                known[event.member_id] = event.details.topics
+        else:
+            continue
+        if len(known) > 1:
+            found |= frozenset().union(*known.values()) - frozenset.intersection(*known.values())
+    return frozenset(found)
 
 
 def stale_members(groups: Sequence[Group]) -> dict[str, tuple[str, ...]]:

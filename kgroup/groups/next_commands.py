@@ -55,6 +55,11 @@ def catch_up(group: str) -> Hint:
     return Hint("{}", ("catchup", "start", group))
 
 
+def deliver_skipped(group: str, change_id: str) -> Hint:
+    """``kgroup catchup start --skipped-by``: the plan that delivers what a change skipped; it moves no group."""
+    return Hint("{}", ("catchup", "start", group, "--skipped-by", change_id))
+
+
 def evict_member(group: str, member: Member) -> Hint:
     """``kgroup evict``: remove one member, by its instance id if it has one."""
     who = ("--member", member.member_id) if member.instance_id is None else ("--instance", member.instance_id)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from kgroup.groups.commit_tags import CatchupCommitTag
 from kgroup.groups.history.own_changes import OwnChanges
-from kgroup.groups.next_commands import commit_history, read_from, undo_move
+from kgroup.groups.next_commands import commit_history, deliver_skipped, read_from, undo_move
 from kgroup.groups.thresholds import RESET_SHOWN
 from kgroup.model.groups import LoggedCommit
 from kgroup.model.topic_partition import TopicPartition
@@ -58,10 +58,13 @@ class OffsetReset(msgspec.Struct, frozen=True):
         )
 
     def commands(self, group: str) -> Iterator[Hint]:
-        """The history of commits, and what undoes a reset that kgroup did not make, or shows what it skipped."""
-        if self.change is None and (undo := undo_move(group, self.at_ms)) is not None:
+        """What undoes a reset, if kgroup did not make it; what shows or delivers the skipped records; the history."""
+        skipped = [row for row in self.rows if row.moved > 0]
+        if self.change is not None:
+            yield from (deliver_skipped(group, self.change) for _ in skipped[:1])
+        elif (undo := undo_move(group, self.at_ms)) is not None:
             yield undo
-            yield from (read_from(row.commit.tp, row.old) for row in self.rows[:1] if row.moved > 0)
+            yield from (read_from(row.commit.tp, row.old) for row in skipped[:1])
         yield commit_history(group)
 
 

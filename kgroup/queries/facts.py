@@ -155,6 +155,7 @@ def _of_group(
         resets=() if log_facts is None else with_changes(log_facts.resets, group.name, own),
         slow_polls=None if log_facts is None else log_facts.slow_polls,
         lost=None if log_facts is None else log_facts.lost,
+        of_some=frozenset() if log_facts is None else log_facts.of_some,
         same_offset=_same_offset(group, late) if late else {},
         unknown=dict(_unknown(group, facts, need, firsts, log_facts)),
     )

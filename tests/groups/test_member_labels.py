@@ -9,10 +9,12 @@ from kgroup.groups.member_labels import (
     member_names,
     stale_members,
     subscribed_topics,
+    topics_of_some,
     unsubscribed_topics,
     without_stale_members,
 )
 from kgroup.model.commit import Commit
+from kgroup.model.group_log import GenerationMember, GenerationWritten, MemberDetails, MemberWritten
 from kgroup.model.groups import Group, Member, Partition, TopicPartitions
 from kgroup.model.migration_facts import OWN_MEMBER_PREFIX
 from kgroup.model.topic_partition import TopicPartition
@@ -98,6 +100,38 @@ def test_topics_that_members_subscribe_to(members: tuple[Member, ...] | None, to
 )
 def test_topics_with_commits_that_nobody_reads(found: Group, topics: set[str]) -> None:
     assert unsubscribed_topics(found) == topics
+
+
+def generation(*topics: frozenset[str] | None) -> GenerationWritten:
+    """Members that subscribe to these topics, one each."""
+    members = tuple(
+        GenerationMember(f"m{n}", None, f"c{n}", "/h", 10_000, None, each, None) for n, each in enumerate(topics)
+    )
+    return GenerationWritten(1, 1, 1, "consumer", "range", "m0", None, members)
+
+
+def joined(member_id: str, *topics: str, pattern: str | None = None) -> MemberWritten:
+    return MemberWritten(1, 1, member_id, MemberDetails(None, "c", "/h", frozenset(topics), pattern, None, None))
+
+
+A, B = frozenset({"a"}), frozenset({"b"})
+
+
+@pytest.mark.parametrize(
+    ("events", "topics"),
+    [
+        ([generation(A), generation(A, B), generation(A)], {"a", "b"}),  # two services
+        ([generation(A | B, A | B), generation(), generation(A, A)], set()),  # a topic that was left
+        ([generation(A | B, A | B), generation(A, A | B), generation(A, A)], {"b"}),  # one member after the other
+        ([generation(A, None)], set()),
+        ([joined("m0", "a"), joined("m1", "b"), MemberWritten(1, 1, "m1", None)], {"a", "b"}),
+        ([joined("m0", "a"), MemberWritten(1, 1, "m0", None), joined("m1", "b")], set()),
+        ([joined("m0", "a"), joined("m1", "a"), joined("m2", pattern="b.*")], set()),
+        ([], set()),
+    ],
+)
+def test_topics_that_only_some_members_read(events: list[object], topics: set[str]) -> None:
+    assert topics_of_some(events) == topics
 
 
 def test_members_that_a_killed_run_left() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import pytest
+
 from kgroup.groups.history.own_changes import OwnChanges
-from kgroup.groups.offset_resets import offset_resets, with_changes
+from kgroup.groups.offset_resets import OffsetReset, ResetPartition, offset_resets, with_changes
 from kgroup.model.groups import LoggedCommit
 from kgroup.model.topic_partition import TopicPartition
 from tests.helpers.cases.lag import MINUTE, NOW, SECOND
@@ -74,3 +76,22 @@ def test_what_was_reset(reset: Reset) -> None:
     assert len(found) == len(reset.said)
     for each, said in zip(found, reset.said, strict=True):
         assert each.words(NOW).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("old", "change", "commands"),
+    [
+        (100, None, ["undo svc --as-of", "peek orders:0 --offset 100", "history svc --commits"]),
+        (200, None, ["undo svc --as-of", "history svc --commits"]),
+        (100, "ch-7k2f", ["catchup start svc --skipped-by ch-7k2f", "history svc --commits"]),
+        (200, "ch-7k2f", ["history svc --commits"]),
+    ],
+)
+def test_what_a_reset_asks_for(old: int, change: str | None, commands: list[str]) -> None:
+    """What was skipped can be read, or delivered; what kgroup did is not to be undone without being asked."""
+    reset = OffsetReset(NOW - MINUTE, (ResetPartition(old, NOW - MINUTE, by(160, MINUTE)),), change)
+
+    found = [str(command).removeprefix("kgroup ") for command in reset.commands("svc")]
+
+    assert len(found) == len(commands)
+    assert all(text.startswith(wanted) for text, wanted in zip(found, commands, strict=True)), found

@@ -47,6 +47,7 @@ from kgroup.groups.thresholds import (
 )
 from kgroup.groups.verdict.facts import (
     how_stuck,
+    left_in,
     not_due,
     slow_polls_at,
     slow_polls_in,
@@ -299,7 +300,7 @@ def unsubscribed(snapshot: GroupSnapshot) -> Answer:
         affected=topics,
         commands=(
             kgroup_command("describe", group.name, "--members", "--verbose"),
-            delete_offsets(group.name, topics),
+            *([delete_offsets(group.name, gone)] if (gone := left_in(snapshot.lag, snapshot.evidence)) else ()),
         ),
     )
 

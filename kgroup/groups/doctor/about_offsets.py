@@ -95,7 +95,7 @@ def offsets_moved(snapshot: GroupSnapshot) -> Answer:
         f"{newest.words(snapshot.now_ms)}{more}",
         remedy="none, if it was meant; else stop the group, and undo it: the plan shows what is read again"
         if unknown
-        else "none, if it was meant; kgroup undo undoes it",
+        else "none, if it was meant",
         numbers={
             "partition_count": len(newest.rows),
             "skipped_offset_count": sum(count for count in moved if count > 0),

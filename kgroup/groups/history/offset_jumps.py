@@ -107,17 +107,18 @@ def undo_jump(group: str, jump: OffsetJump, closed: Container[str] = frozenset()
     """The command that undoes a jump: ``undo --as-of``, or ``catchup cancel`` for the release of a catch-up.
 
     ``closed`` are catch-ups that are known to be finished, so that they cannot be cancelled. None for a move that a
-    catch-up made back, for offsets that alternate, for a time outside the calendar, where there was no group before,
-    where the topic was another one, and where the catch-up was cancelled.
+    catch-up made back, for changes in the journal (``undo`` has their ids), for offsets that alternate, for a time
+    outside the calendar, where there was no group before, where the topic was another one, and where the catch-up was
+    cancelled.
     """
     is_past = jump.is_first_record or jump.is_of_old_topic or jump.is_cancelled
     if is_past or jump.move is CommitMove.ALTERNATING:
         return None
     if jump.who in closed and jump.moved is not None and jump.moved > 0:
         return undo_move(group, jump.at_ms)
-    if jump.by is not CommitAuthor.KGROUP or (jump.who is not None and not is_plan_id(jump.who)):
+    if jump.by is not CommitAuthor.KGROUP:
         return undo_move(group, jump.at_ms)
-    if jump.who is None or (jump.moved is not None and jump.moved < 0):
+    if jump.who is None or not is_plan_id(jump.who) or (jump.moved is not None and jump.moved < 0):
         return None
     return Hint("{}", ("catchup", "cancel", jump.who))
 

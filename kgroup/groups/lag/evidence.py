@@ -157,9 +157,10 @@ class LagEvidence(msgspec.Struct, frozen=True):
     suspected: whether their records are unread, the log of the group does not show. ``shared_instances`` are the
     instance ids that are taken over again and again, the worst first. ``resets`` are those of the last hour that are
     not undone, the newest first. ``lost`` is the last member that went in silence, if others go on.
-    ``same_offset`` has the other groups that are at the group's offset or next to it, and have been late for a minute
-    at least. ``unknown`` has the reason for each source that could not be read (``no READ on __consumer_offsets``); the
-    verdict shows the reason instead of a value.
+    ``of_some`` are the topics to which some members subscribed while others did not. ``same_offset`` has the other
+    groups that are at the group's offset or next to it, and have been late for a minute at least. ``unknown`` has the
+    reason for each source that could not be read (``no READ on __consumer_offsets``); the verdict shows the reason
+    instead of a value.
     """
 
     now_ms: int
@@ -176,6 +177,7 @@ class LagEvidence(msgspec.Struct, frozen=True):
     resets: tuple[OffsetReset, ...] = ()
     slow_polls: SlowPolls | None = None
     lost: LostMember | None = None
+    of_some: frozenset[str] = frozenset()
     same_offset: Mapping[TopicPartition, tuple[str, ...]] = msgspec.field(default_factory=dict)
     unknown: Mapping[EvidenceSource, str] = msgspec.field(default_factory=dict)
 

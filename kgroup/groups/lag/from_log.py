@@ -13,6 +13,7 @@ from kgroup.groups.history.lost_members import LostMember, lost_member
 from kgroup.groups.history.runs import Run, runs_of
 from kgroup.groups.history.slow_polls import SlowPolls, slow_polls
 from kgroup.groups.lag.evidence import GroupChurn, MemberFacts
+from kgroup.groups.member_labels import topics_of_some
 from kgroup.groups.offset_resets import OffsetReset, offset_resets
 from kgroup.groups.shared_instances import SharedInstance, shared_instances
 from kgroup.groups.timeline.fold import GroupTimeline
@@ -60,6 +61,7 @@ class LagLogFacts(msgspec.Struct, frozen=True):
     shared_instances: tuple[SharedInstance, ...]
     resets: tuple[OffsetReset, ...]
     lost: LostMember | None
+    of_some: frozenset[str]
 
 
 def from_log(
@@ -106,6 +108,7 @@ def from_log(
         shared_instances=shared_instances((one for one in events if isinstance(one, GenerationWritten)), now_ms),
         resets=offset_resets(commits, now_ms) if by_tool and not group.is_simple else (),
         lost=lost,
+        of_some=topics_of_some(events),
     )
 
 

@@ -20,7 +20,7 @@ from kgroup.groups.next_commands import (
 from kgroup.groups.offset_resets import OffsetReset
 from kgroup.groups.stuck_record import StuckRecord
 from kgroup.groups.timeline.steps import CrashLoop
-from kgroup.groups.verdict.facts import fell_repeatedly, unsubscribed_in
+from kgroup.groups.verdict.facts import fell_repeatedly
 from kgroup.groups.verdict.large_gap import LargeGap
 from kgroup.model.groups import Group, Member
 from kgroup.support.hint import Hint
@@ -40,6 +40,7 @@ def verdict_commands(
     leader: Member | None = None,
     fenced: bool = False,
     resets: Sequence[OffsetReset] = (),
+    left: Sequence[str] = (),
 ) -> Iterator[Hint]:
     """Commands, the most urgent first.
 
@@ -49,7 +50,8 @@ def verdict_commands(
     is large; one that grows needs more members, as far as there are partitions for them. ``slow`` is whether members
     left as they did not poll. ``leader`` is the one member that a rebalance waits for. ``fenced`` is whether an
     instance id is taken over again and again.
-    ``resets`` are those of the last hour; of them only what kgroup did not do is to be undone.
+    ``resets`` are those of the last hour; of them only what kgroup did not do is to be undone. ``left`` are topics that
+    the group does not read any more.
     """
     stops = [p for p in report.partitions if p.status is LagStatus.STOP]
     if loops or slow:
@@ -61,8 +63,8 @@ def verdict_commands(
     if not loops and not slow and (not_passed or (group.is_rebalancing and stops)):
         yield peek_group(group.name)
         yield from skip_record(group.name, record)
-    if topics := unsubscribed_in(report):
-        yield delete_offsets(group.name, topics)
+    if left:
+        yield delete_offsets(group.name, left)
     if fell_repeatedly(report) is not None:
         yield commit_history(group.name)
     yield from _undo(group, report, resets)

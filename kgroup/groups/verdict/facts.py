@@ -48,6 +48,11 @@ def unsubscribed_in(report: GroupLag) -> list[str]:
     return [str(topic.topic) for topic in sorted(left, key=lambda topic: -(topic.lag or 0))]
 
 
+def left_in(report: GroupLag, evidence: LagEvidence) -> list[str]:
+    """Those of them that the group has left, as far as the log shows: no other service that shares it read them."""
+    return [topic for topic in unsubscribed_in(report) if topic not in evidence.of_some]
+
+
 def crash_loops_in(report: GroupLag, evidence: LagEvidence) -> tuple[CrashLoop, ...]:
     """The crash loops of the log whose record is unread, and was before the owners went. The first has most owners."""
     lagging = {p.partition.tp: p for p in report.partitions if p.lag}

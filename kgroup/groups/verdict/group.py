@@ -28,6 +28,7 @@ from kgroup.groups.verdict.facts import (
     fell_repeatedly,
     held_back,
     is_draining,
+    left_in,
     not_due,
     retention_verdict,
     slow_polls_at,
@@ -131,6 +132,7 @@ def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None =
                 leader=None if wait is None else wait.leader,
                 fenced=bool(evidence.shared_instances),
                 resets=evidence.resets,
+                left=left_in(report, evidence),
             )
         ),
     )
@@ -187,8 +189,14 @@ def _less_urgent(
     gap: LargeGap | None,
 ) -> Concluded | None:
     if topics := unsubscribed_in(report):
-        text = f"no member subscribes to {some_of(topics)}: delete the offsets if none should"
-        return Concluded(text, Trouble.UNSUBSCRIBED)
+        if left := left_in(report, evidence):
+            text = f"no member subscribes to {some_of(left)}: delete the offsets if none should"
+            return Concluded(text, Trouble.UNSUBSCRIBED)
+        text = (
+            f"no member subscribes to {some_of(topics)}, as some members did: a service that shares the group is "
+            "missing, or the group has left the topic, the log does not show which"
+        )
+        return Concluded(text, Trouble.UNSUBSCRIBED, (Trouble.NO_READER,))
     if (row := fell_repeatedly(report)) is not None:
         text = f"the offset of {row.where} falls back and returns again and again: two writers, or one that tries again"
         return Concluded(text, Trouble.TWO_WRITERS, (Trouble.TRIES_AGAIN,), places_of(report, [row.partition.tp]))

@@ -288,7 +288,7 @@ def test_before_its_first_record_there_was_no_group_to_go_back_to(span: dict[str
         (CommitAuthor.UNKNOWN, None, None, "kgroup undo g --as-of 2026-11-21T02:27:12.249Z"),
         (CommitAuthor.KGROUP, "cu-7f3a", 30_000, "kgroup catchup cancel cu-7f3a"),
         (CommitAuthor.KGROUP, "cu-7f3a", -30_000, None),
-        (CommitAuthor.KGROUP, "ch-7k2f", 30_000, "kgroup undo g --as-of 2026-11-21T02:27:12.249Z"),
+        (CommitAuthor.KGROUP, "ch-7k2f", 30_000, None),
     ],
 )
 def test_the_command_that_undoes_a_jump(

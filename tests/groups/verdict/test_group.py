@@ -374,6 +374,13 @@ def test_what_is_concluded(
             },
         ),
         (
+            judged([*FINE, LEFT], roster=LEFT_MEMBERS, of_some=frozenset({"oldtopic", "orders"})),
+            {
+                "->": "no member subscribes to oldtopic, as some members did: a service that shares the group is "
+                "missing, or the group has left the topic, the log does not show which",
+            },
+        ),
+        (
             judged([*FINE, LEFT], roster=(E0, E1, structs.replace(E2, subscription=None))),
             {
                 "STUCK": "oldtopic:0 at 10000000: no commit for 18m while 10/s (1m) arrive",
@@ -868,6 +875,7 @@ SKIP = "kgroup reset orders-enrich --to-offset payments:3=8812338 --save-skipped
         ),
         # A topic that no member subscribes to; what it leaves unread is no gap.
         (judged([*FINE, LEFT], roster=LEFT_MEMBERS), [LEAVE]),
+        (judged([*FINE, LEFT], roster=LEFT_MEMBERS, of_some=frozenset({"oldtopic"})), []),
         (judged([*FINE, STUCK, LEFT], roster=LEFT_MEMBERS), [PEEK, LEAVE]),
         # A rebalance: it may be one of a crash loop, and a record may be what the members die of.
         (judged(FINE, "PreparingRebalance"), [HISTORY]),
