@@ -23,5 +23,5 @@ def own_changes(cluster_id: str | None, since_ms: int) -> OwnChanges:
 
 def latest_changes(cluster_id: str | None) -> Callable[[], OwnChanges]:
     """Reads those that ``describe`` and ``doctor`` may show, when it is first called."""
-    since_ms = round(utc_now().timestamp() * 1000) - RESET_SHOWN.value
+    since_ms = round(utc_now().timestamp() * 1000) - 2 * RESET_SHOWN.value  # clocks differ
     return cache(lambda: own_changes(cluster_id, since_ms))

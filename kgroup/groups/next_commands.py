@@ -5,7 +5,7 @@ None of them has ``--execute``: a pasted command shows a plan.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from kgroup.groups.stuck_record import StuckRecord
 from kgroup.model.groups import Member
@@ -58,6 +58,12 @@ def catch_up(group: str) -> Hint:
 def deliver_skipped(group: str, change_id: str) -> Hint:
     """``kgroup catchup start --skipped-by``: the plan that delivers what a change skipped; it moves no group."""
     return Hint("{}", ("catchup", "start", group, "--skipped-by", change_id))
+
+
+def deliver_ranges(ranges: Iterable[tuple[TopicPartition, int, int]]) -> Hint:
+    """``kgroup catchup start --range``: the plan that delivers these offsets, without the last; it moves no group."""
+    words = [word for tp, start, end in ranges for word in ("--range", f"{tp}={start}-{end}")]
+    return Hint("{}", ("catchup", "start", *words))
 
 
 def evict_member(group: str, member: Member) -> Hint:

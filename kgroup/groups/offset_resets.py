@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from kgroup.groups.commit_tags import CatchupCommitTag
 from kgroup.groups.history.own_changes import OwnChanges
-from kgroup.groups.next_commands import commit_history, deliver_skipped, read_from, undo_move
+from kgroup.groups.next_commands import commit_history, deliver_ranges, deliver_skipped, read_from, undo_move
 from kgroup.groups.thresholds import RESET_SHOWN
 from kgroup.model.groups import LoggedCommit
 from kgroup.model.topic_partition import TopicPartition
@@ -22,6 +22,7 @@ from kgroup.support.instants import short_time
 from kgroup.support.units import human_count, plural
 
 _ONE_REQUEST_MS = 1_000
+_MOST_RANGES = 10
 
 
 class ResetPartition(msgspec.Struct, frozen=True):
@@ -51,19 +52,25 @@ class OffsetReset(msgspec.Struct, frozen=True):
         who = "no member" if self.change is None else f"kgroup ({self.change})"
         lowest, end = sorted((first.old, first.commit.offset))
         offsets = f"offset {lowest}" if end - lowest == 1 else f"offsets {lowest} to {end - 1}"
-        what = f"read again from {lowest} on" if first.moved < 0 else f"no member read {offsets}"
+        what = f"read again from {lowest} on" if first.moved < 0 else f"no member committed {offsets}"
         return (
             f"{first.commit.tp} was moved {way} by {human_count(abs(first.moved))}{more} at "
             f"{short_time(self.at_ms, now_ms)} by {who}, while the group was Empty: {what}"
         )
 
-    def commands(self, group: str) -> Iterator[Hint]:
-        """What undoes a reset, if kgroup did not make it; what shows or delivers the skipped records; the history."""
+    def commands(self, group: str, *, is_empty: bool) -> Iterator[Hint]:
+        """What undoes a reset, if kgroup did not make it; what shows or delivers the skipped records; the history.
+
+        Consumers that went on have read since, and an undo moves all partitions: skipped records are delivered instead.
+        """
         skipped = [row for row in self.rows if row.moved > 0]
         if self.change is not None:
             yield from (deliver_skipped(group, self.change) for _ in skipped[:1])
+        elif not is_empty and len(skipped) == len(self.rows):
+            yield deliver_ranges((row.commit.tp, row.old, row.commit.offset) for row in skipped[:_MOST_RANGES])
         elif (undo := undo_move(group, self.at_ms)) is not None:
             yield undo
+        if self.change is None:
             yield from (read_from(row.commit.tp, row.old) for row in skipped[:1])
         yield commit_history(group)
 
@@ -73,7 +80,7 @@ def offset_resets(commits: Mapping[TopicPartition, Sequence[LoggedCommit]], now_
     moved = [row for of_partition in commits.values() for row in _moved(of_partition)]
     requests: list[list[ResetPartition]] = []
     for row in sorted(moved, key=lambda row: -row.at_ms):
-        if row.at_ms <= now_ms - RESET_SHOWN.value:
+        if row.commit.timestamp_ms <= now_ms - RESET_SHOWN.value:
             continue
         if requests and requests[-1][0].at_ms - row.at_ms <= _ONE_REQUEST_MS:
             requests[-1].append(row)
@@ -88,18 +95,25 @@ def offset_resets(commits: Mapping[TopicPartition, Sequence[LoggedCommit]], now_
 def _moved(commits: Sequence[LoggedCommit]) -> list[ResetPartition]:
     found: list[ResetPartition] = []
     before: LoggedCommit | None = None
+    read = False  # before a member has committed, the group is set up
     for commit in commits:
-        if commit.by_tool and before is not None and CatchupCommitTag.of(commit.metadata) is None:
+        read |= not commit.by_tool
+        if commit.by_tool and before is not None and read and CatchupCommitTag.of(commit.metadata) is None:
             row = ResetPartition(before.offset, commit.timestamp_ms, commit)
             if before.by_tool and found and found[-1].commit is before:
                 row = replace(found.pop(), commit=commit)
-            undone = next((at for at, earlier in enumerate(found) if earlier.old == commit.offset), None)
+            undone = next((at for at, earlier in enumerate(found) if _undoes(row, earlier)), None)
             if undone is not None:
                 del found[undone:]
             elif row.moved:
                 found.append(row)
         before = commit
     return found
+
+
+def _undoes(row: ResetPartition, earlier: ResetPartition) -> bool:
+    """Whether it only takes back what the earlier one moved: not what members have read since."""
+    return row.commit.offset == earlier.old and abs(row.moved) <= abs(earlier.moved)
 
 
 def with_changes(resets: Sequence[OffsetReset], group: str, own: Callable[[], OwnChanges]) -> tuple[OffsetReset, ...]:

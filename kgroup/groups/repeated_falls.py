@@ -72,6 +72,9 @@ def hops(commits: Sequence[LoggedCommit]) -> Iterator[Hop]:
     """
     kept: list[int] = []
     for index, commit in enumerate(commits):
+        if not kept or commit.offset >= commits[kept[-1]].offset:
+            kept.append(index)
+            continue
         for length in range(1, _LONGEST_HOP + 1):
             stood, gone = [commits[at] for at in kept[-length - 2 : -length]], kept[-length:]
             if (

@@ -27,6 +27,9 @@ SECRET_KEYS = frozenset(
 """Keys that are secret although their names do not show it; ``_SECRET_WORDS`` finds the others."""
 
 _SECRET_WORDS = ("pass", "pwd", "secret", "token.value", "private.key", "user.info", "access.key")
+_SECRET_WORDS_OF_SPARK = ("token", "credential", "account.key", ".sas.")
+"""Spark hides the first one itself; the others are keys of Azure's storage, and of Databricks."""
+
 # Patterns as text: re compiles and caches them at their first use; most commands have nothing to redact.
 _PATTERNS = (
     # Tokens and SASL exchanges are created while kgroup runs, so no list of values has them.
@@ -41,7 +44,8 @@ _PATTERNS = (
 def is_secret(key: str) -> bool:
     """Whether the value of this setting must never be shown."""
     lowered = key.lower()
-    return lowered in SECRET_KEYS or any(word in lowered for word in _SECRET_WORDS)
+    words = (*_SECRET_WORDS, *_SECRET_WORDS_OF_SPARK) if lowered.startswith("spark.") else _SECRET_WORDS
+    return lowered in SECRET_KEYS or any(word in lowered for word in words)
 
 
 def redact(text: str, secrets: Iterable[str]) -> str:

@@ -36,8 +36,8 @@ class Reset:
 
 BACK = "orders:0 was moved back by 50 at 01:35:40Z by no member, while the group was Empty: read again from 50 on"
 FORWARD = (
-    "orders:0 was moved forward by 60 at 01:35:40Z by no member, while the group was Empty: no member read offsets "
-    "100 to 159"
+    "orders:0 was moved forward by 60 at 01:35:40Z by no member, while the group was Empty: no member committed "
+    "offsets 100 to 159"
 )
 
 
@@ -51,6 +51,17 @@ FORWARD = (
         Reset("two in a row are one", (read(100, 2 * MINUTE), by(9, MINUTE), by(160, MINUTE - SECOND)), (FORWARD,)),
         Reset("undone at once", (read(100, 2 * MINUTE), by(9, MINUTE), by(100, MINUTE - SECOND))),
         Reset("undone later", (read(100, 3 * MINUTE), by(9, 2 * MINUTE), read(20, MINUTE), by(100, SECOND))),
+        Reset(
+            "the newest counts",
+            (read(100, 80 * MINUTE), by(90, 70 * MINUTE), by(160, MINUTE)),
+            ("orders:0 was moved forward",),
+        ),
+        Reset("set up before it was read", (by(0, 3 * MINUTE), by(160, MINUTE), read(170, SECOND))),
+        Reset(
+            "back to an old offset is no undo",
+            (read(100, 9 * MINUTE), by(200, 8 * MINUTE), read(50_000, 2 * MINUTE), by(100, MINUTE)),
+            ("orders:0 was moved back by 49.9k", "orders:0 was moved forward by 100"),
+        ),
         Reset("longer ago", (read(100, 70 * MINUTE), by(9, 60 * MINUTE), read(20, MINUTE))),
         Reset("a release of a catch-up", (read(100, 2 * MINUTE), by(160, MINUTE, "kgroup cu-7f3a 3 release 100"))),
         Reset("a consumer with assign()", (read(100, 2 * MINUTE), by(160, MINUTE, epoch=4))),
@@ -79,19 +90,21 @@ def test_what_was_reset(reset: Reset) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "change", "commands"),
+    ("old", "change", "is_empty", "commands"),
     [
-        (100, None, ["undo svc --as-of", "peek orders:0 --offset 100", "history svc --commits"]),
-        (200, None, ["undo svc --as-of", "history svc --commits"]),
-        (100, "ch-7k2f", ["catchup start svc --skipped-by ch-7k2f", "history svc --commits"]),
-        (200, "ch-7k2f", ["history svc --commits"]),
+        (100, None, True, ["undo svc --as-of", "peek orders:0 --offset 100", "history svc --commits"]),
+        (100, None, False, ["catchup start --range orders:0=100-160", "peek orders:0", "history svc --commits"]),
+        (200, None, True, ["undo svc --as-of", "history svc --commits"]),
+        (200, None, False, ["undo svc --as-of", "history svc --commits"]),
+        (100, "ch-7k2f", True, ["catchup start svc --skipped-by ch-7k2f", "history svc --commits"]),
+        (200, "ch-7k2f", True, ["history svc --commits"]),
     ],
 )
-def test_what_a_reset_asks_for(old: int, change: str | None, commands: list[str]) -> None:
+def test_what_a_reset_asks_for(old: int, change: str | None, *, is_empty: bool, commands: list[str]) -> None:
     """What was skipped can be read, or delivered; what kgroup did is not to be undone without being asked."""
     reset = OffsetReset(NOW - MINUTE, (ResetPartition(old, NOW - MINUTE, by(160, MINUTE)),), change)
 
-    found = [str(command).removeprefix("kgroup ") for command in reset.commands("svc")]
+    found = [str(command).removeprefix("kgroup ") for command in reset.commands("svc", is_empty=is_empty)]
 
     assert len(found) == len(commands)
     assert all(text.startswith(wanted) for text, wanted in zip(found, commands, strict=True)), found

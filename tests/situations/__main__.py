@@ -59,9 +59,8 @@ def main() -> int:
             most_s=MOST_S,
             with_fleet=whole,
             advice=asked.advice,
+            keep=store if asked.write else lambda _: None,
         )
-    if asked.write:
-        store(results)
     bad = [result for result in results if result.is_bad]
     void = [result for result in bad if result.void]
     missing = len(rows) * len(moments) + whole - len(results)

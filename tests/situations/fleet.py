@@ -107,7 +107,8 @@ def _metrics(pages: Pages, rows: Mapping[str, Row]) -> Iterator[str]:
 def _named_healthy(pages: Pages, rows: Mapping[str, Row]) -> Iterator[str]:
     for group in pages.doctor_json["data"]:
         row = rows.get(group["group"] or "")
-        if row is None or not row.healthy:
+        # What kgroup did is in the journal of the machine that did it, which is the row's.
+        if row is None or not row.healthy or any(action.do == "kgroup" for action in row.begin):
             continue
         for one in group["findings"]:
             if one["severity"] != "info" and one["rule"] not in {*row.allowed.rules.split(), *ALLOWED_RULES}:

@@ -43,6 +43,10 @@ class Log:
     holes: frozenset[int] = frozenset()  # offsets without a committed record, as far as that was asked
 
 
+_NO_LOG: Final = Log(0, 0)
+"""Of a partition that was not there yet."""
+
+
 @dataclass(frozen=True, slots=True)
 class State:
     """All that a command could reach, at an instant."""
@@ -59,12 +63,12 @@ def harm(before: State, after: State, said_repeated: int = 0) -> list[str]:
     for name, group in after.groups.items():
         earlier = before.groups[name]
         lost = {
-            place: skipped(group, place, after.logs[place]) - skipped(earlier, place, before.logs[place])
+            place: skipped(group, place, after.logs[place]) - skipped(earlier, place, before.logs.get(place, _NO_LOG))
             for place in group.committed
         }
         found += [f"skipped {_offsets(place, offsets)}" for place, offsets in lost.items() if offsets]
         again = {  # what was not in the log before cannot be repeated: the topic was made again
-            place: {offset for offset in repeated(earlier, group, place) if offset < before.logs[place].end}
+            place: {one for one in repeated(earlier, group, place) if one < before.logs.get(place, _NO_LOG).end}
             for place in earlier.committed
         }
         if sum(map(len, again.values())) > said_repeated:

@@ -21,6 +21,10 @@ LOOKS: Final = (
 )
 
 
+_BROKEN: Final = frozenset({1, 3, 4})
+"""An error of kgroup, no broker, no login: of a row whose broker lives, no answer."""
+
+
 @dataclass(frozen=True, slots=True)
 class Judged:
     """A look that was taken, and how long it took."""
@@ -55,7 +59,8 @@ def judge(
             commands[verb] = found.commands
         else:  # it could not answer: right where nothing can, as while a broker stands
             last = answer.stderr.strip().rpartition("\n")[2]
-            cells.append(Cell(verb, Worth.SILENT, f"exit {answer.exit_code}: {last}"))
+            worth = Worth.WRONG if answer.exit_code in _BROKEN and not row.replicas else Worth.SILENT
+            cells.append(Cell(verb, worth, f"exit {answer.exit_code}: {last}"))
     return Judged(began_s, time.time() - began_s, tuple(cells), pages, commands)
 
 

@@ -40,6 +40,7 @@ def run(
     most_s: float = math.inf,
     with_fleet: bool = False,
     advice: bool = False,
+    keep: Callable[[list[Result]], None] = lambda _: None,
 ) -> list[Result]:
     """What was said of each row at each moment, in the order of the looks.
 
@@ -47,6 +48,7 @@ def run(
     then the second results count. After ``most_s`` it ends, and what was not looked at by then has no result.
     ``with_fleet``: the last result is that of FLEET.
     With ``advice`` printed commands are tried, and the results say what became of them.
+    ``keep`` gets the results before brokers and members are ended, of which some may be in a bad way.
     """
     until_s = time.time() + most_s
     with (
@@ -72,7 +74,9 @@ def run(
             copies.expect(rows, moments[-1], stored())
         running = _Run(stages, staged, moments, nursery, judges, tell, must_repeat, until_s, copies, with_fleet)
         try:
-            return running.to_the_end()
+            results = running.to_the_end()
+            keep(results)
+            return results
         finally:
             for stage in stages.values():
                 stage.stop()

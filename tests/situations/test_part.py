@@ -3,6 +3,9 @@
 ``.venv/bin/pytest -m situations -s``; KGROUP_SITUATIONS_PART=2 chooses the part.
 """
 
+import signal
+import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -27,6 +30,14 @@ MOST_VOID: Final = 0.1
 
 SICK = Row(id="sick", cause="", programs=(Program(commit="each"),))
 WELL = replace(SICK, id="h-well", healthy=True)
+
+
+@pytest.fixture(autouse=True)
+def ended_by_sigterm() -> Iterator[None]:
+    """Brokers and members end with the test."""
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    yield
+    signal.signal(signal.SIGTERM, before)
 
 
 @pytest.mark.situations

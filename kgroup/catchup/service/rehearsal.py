@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Final
+
+from msgspec.structs import replace
 
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.replay import ReplayOptions
@@ -15,13 +19,16 @@ from kgroup.catchup.spark.failures import task_error
 from kgroup.catchup.spark.job import JobListeners, run
 from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.trial import TriedWorker, WorkerTrial, marked, try_worker
-from kgroup.catchup.worker.failure import Failure
+from kgroup.catchup.worker.failure import SPARK_WORKERS, Failure
 from kgroup.groups.catchup.results import Rehearsal
 from kgroup.model.reporter import Reporter
 from kgroup.settings.clients import librdkafka_config
 from kgroup.settings.model import Settings
 from kgroup.support.errors import KgroupError, Refused
 from kgroup.support.units import plural, some_of
+
+_LONGEST_S: Final = 120.0
+"""From the start of the trial to its answers; a worker that hangs must not keep a stopped group waiting."""
 
 _MOST_TRIALS = 200
 """Spark deals tasks out to one executor after the other, so these reach that many."""
@@ -34,15 +41,21 @@ def check_workers(engine: CatchupEngine, settings: Settings, options: ReplayOpti
     if checks.blocked:
         return Rehearsal(checks.checks, checks.blocked)
     with spark_session(engine.reporter, options, checks.ready, needed=True) as session:
-        tried = rehearse(engine.reporter, session, options, settings)
+        tried = rehearse(engine.reporter, session, options, settings, writes=False)
         return Rehearsal((*checks.checks, *tried.checks), tried.errors)
 
 
 def rehearse(
-    reporter: Reporter, session: DriverSession | None, options: ReplayOptions, settings: Settings
+    reporter: Reporter,
+    session: DriverSession | None,
+    options: ReplayOptions,
+    settings: Settings,
+    *,
+    writes: bool = True,
 ) -> Rehearsal:
     """Try what only Spark itself can try, before anything moves; None: nothing will be replayed.
 
+    A writer of Spark is tried by a write without rows, which may create its target: only where it may be changed.
     Raises UsageError for a condition that Spark rejects, Refused [sink] for a writer that it rejects, and what
     ``DriverSession.context`` and ``job.run`` raise.
     """
@@ -54,6 +67,10 @@ def rehearse(
         return trial
     if options.where is not None:
         where.check(session.sql(), options.where)
+    if options.sink == "spark" and not writes:
+        return replace(
+            trial, checks=(*trial.checks, "not tried: Spark's writer; --execute of the replay tries it first")
+        )
     if options.sink == "spark":
         to_spark.rehearse(session.sql(), options.sink_options or {})
     return trial
@@ -86,11 +103,17 @@ def _try_workers(reporter: Reporter, session: DriverSession, options: ReplayOpti
             )
             for number in range(count)
         ]
-        answers = run(session, trials, JobListeners(note=reporter.note), work=try_worker)
+        until_s = time.monotonic() + _LONGEST_S
+        listeners = JobListeners(note=reporter.note, stop=lambda: time.monotonic() > until_s)
+        answers = run(session, trials, listeners, work=try_worker, grace_s=0)
     failed = [answer.failure for answer in answers if answer.failure is not None]
     if failed:
         raise task_error(failed[0], "the trial of Spark's workers")
     tried = [answer.result for answer in answers if isinstance(answer.result, TriedWorker)]
+    if len(tried) < count:
+        why = f"{len(tried)} of {plural(count, 'trial')} on Spark's workers ended within {_LONGEST_S:g} s"
+        hint = "see the workers' logs: a package, a directory or a login may hang there, or no worker is free"
+        return Rehearsal(errors=(Refused(why, hint=hint, code=SPARK_WORKERS),))
     return Rehearsal(tuple(_passed(tried)), tuple(_errors(tried)))
 
 
@@ -98,6 +121,9 @@ def _passed(tried: Sequence[TriedWorker]) -> Iterator[str]:
     hosts = sorted({worker.host for worker in tried})
     pythons = ", ".join(sorted({worker.python for worker in tried}))
     machines = f"{plural(len(hosts), 'machine')} ({some_of(hosts)})"
+    if any(worker.problems for worker in tried):
+        yield f"workers of Spark run on {machines}, with Python {pythons}"
+        return
     yield f"workers of Spark run on {machines}, with Python {pythons} and all packages"
     yield f"they reach {plural(min(worker.brokers for worker in tried), 'broker')}"
 

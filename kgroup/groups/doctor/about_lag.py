@@ -189,7 +189,7 @@ def stalled_commits(snapshot: GroupSnapshot) -> Answer:
     """
     group, report = snapshot.group, snapshot.lag
     slow = slow_polls_in(report, snapshot.evidence)
-    if slow is not None and len(slow.left) > 1:
+    if slow is not None and len(slow.left) > 1 and all(p.partition.tp in slow.places for p in stuck_of(report)):
         return _slow_polls(snapshot, slow)
     if snapshot.commits is None:
         return () if group.is_empty else STALLED_COMMITS.unknown(snapshot.why("commits", NO_COMMITS))
@@ -399,7 +399,7 @@ def large_gap(snapshot: GroupSnapshot) -> Answer:
     span = span_words(spans.pop() if len(spans) == 1 else None)
     # In a rebalance nobody knows what more members would get.
     few = group.members is not None and len(group.members) < len(group.partitions)
-    adds = grows and few and not group.is_rebalancing
+    adds = gap.needs_members and few and not group.is_rebalancing
     return (
         LARGE_GAP.finding(
             Severity.WARNING if grows else Severity.INFO,
@@ -441,6 +441,8 @@ def asks_for_first_unread(snapshot: GroupSnapshot) -> bool:
     """
     group, loops = snapshot.group, snapshot.history.crash_loops if snapshot.history else ()
     if loops or not group.is_empty or any(run.left for run in snapshot.evidence.runs[-1:]):
+        return True
+    if snapshot.evidence.slow_polls is not None:
         return True
     reads = group.is_simple and (group.totals.lag or 0) >= LEAST_LAG.value
     if reads or _has_many_commits(snapshot.commits or {}):

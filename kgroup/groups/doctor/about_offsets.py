@@ -103,7 +103,7 @@ def offsets_moved(snapshot: GroupSnapshot) -> Answer:
             "reset_count": len(resets),
         },
         affected=[str(row.commit.tp) for row in newest.rows],
-        commands=tuple(newest.commands(snapshot.group.name)),
+        commands=tuple(newest.commands(snapshot.group.name, is_empty=snapshot.group.is_empty)),
     )
 
 

@@ -44,8 +44,9 @@ def lost_member(steps: Sequence[HistoryStep], now_ms: int) -> LostMember | None:
         if step.kind is not StepKind.REBALANCE or step.at_ms <= now_ms - STORM_WINDOW.value:
             continue
         expired = {name for reason in step.reasons if reason.cause is Cause.SESSION_EXPIRED for name in reason.members}
-        heirs = tuple(present.name for present in step.members if present.other)
         for present in before.members:
             if present.name in expired - here and present.session_ms is not None:
+                had = frozenset(present.partitions or ())
+                heirs = tuple(other.name for other in step.members if had.intersection(other.partitions or ()))
                 found = LostMember(present.name, step.at_ms, present.session_ms, heirs)
     return found

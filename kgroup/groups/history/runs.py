@@ -15,6 +15,8 @@ from kgroup.groups.timeline.steps import Cause, HistoryStep, StepKind
 from kgroup.model.migration_facts import holds_group
 from kgroup.support.instants import short_time
 
+_PROVE_A_JOB = 3
+
 
 class Run(msgspec.Struct, frozen=True):
     """From the first member until the group was Empty. ``began_ms`` is None if the log that was read begins later.
@@ -57,6 +59,11 @@ def next_run_ms(runs: Sequence[Run]) -> int | None:
     return begun[-1][0] + max(later[0] - earlier[0] for earlier, later in pairwise(begun)) + RESTART.value
 
 
+def is_known_job(runs: Sequence[Run]) -> bool:
+    """Whether the runs prove a job: two may be those of a service that was stopped twice."""
+    return sum(run.began_ms is not None for run in runs) >= _PROVE_A_JOB and next_run_ms(runs) is not None
+
+
 def job_words(runs: Sequence[Run], first_unread_ms: int | None, now_ms: int, *, quiet: bool) -> str | None:
     """Why an Empty group with unread records may be a job that is not due; None if its consumers are missing.
 
@@ -70,8 +77,9 @@ def job_words(runs: Sequence[Run], first_unread_ms: int | None, now_ms: int, *, 
         return None
     due_ms = next_run_ms(runs)
     if due_ms is not None:
-        due = f"a job that is not due: as its runs so far, the next one begins by {short_time(due_ms, now_ms)}"
-        return due if now_ms <= due_ms else None
+        or_missing = "" if is_known_job(runs) else ", or its consumers are missing, the log does not show which"
+        due = f"as its runs so far, the next one begins by {short_time(due_ms, now_ms)}"
+        return f"a job that is not due{or_missing}: {due}" if now_ms <= due_ms else None
     if not quiet or now_ms - ended_ms >= RATE_SPAN.value:
         return None
     return (

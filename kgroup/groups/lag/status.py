@@ -155,8 +155,8 @@ def evaluate_status(reading: CommitReading, rules: StatusRules = DEFAULT_RULES) 
     retried = None if went_back is None else back_and_forth(reading.commits)
     if retried is None and went_back is not None:
         recent = [c for c in recent if c.log_offset >= reading.commits[went_back].log_offset]
-        if (rewound := _rewound(reading, went_back, rules)) and not _stalled(reading, recent, rules):
-            return rewound
+        if rewound := _rewound(reading, went_back, rules):
+            return _stalled(reading, recent, rules) or rewound
     if _reached(recent, reading.ends, rules):
         return CAUGHT_UP
     stalled = _stalled(reading, recent, rules) if retried is None else _stalled_between(reading, recent, retried, rules)

@@ -49,7 +49,7 @@ def verdict_commands(
     that no member gets past. ``record`` is the one that is to blame, as far as that is known. ``gap`` is the gap if it
     is large; one that grows needs more members, as far as there are partitions for them. ``slow`` is whether members
     left as they did not poll. ``leader`` is the one member that a rebalance waits for. ``fenced`` is whether an
-    instance id is taken over again and again.
+    instance id is taken over again and again, which may be why an offset does not move.
     ``resets`` are those of the last hour; of them only what kgroup did not do is to be undone. ``left`` are topics that
     the group does not read any more.
     """
@@ -62,6 +62,7 @@ def verdict_commands(
         yield evict_member(group.name, leader)
     if not loops and not slow and (not_passed or (group.is_rebalancing and stops)):
         yield peek_group(group.name)
+    if not loops and not fenced and (not_passed or (not slow and group.is_rebalancing and stops)):
         yield from skip_record(group.name, record)
     if left:
         yield delete_offsets(group.name, left)
@@ -70,7 +71,7 @@ def verdict_commands(
     yield from _undo(group, report, resets)
     if gap is not None:
         few = bool(group.members) and len(group.members or ()) < len(group.partitions)
-        if gap.seconds is None and few and not group.is_rebalancing:
+        if gap.needs_members and few and not group.is_rebalancing:
             yield add_member(group.name)
         yield catch_up(group.name)
 
@@ -81,7 +82,7 @@ def _undo(group: Group, report: GroupLag, resets: Sequence[OffsetReset]) -> Iter
         yield rewound
     unknown = next((reset for reset in resets if reset.change is None), None)
     if unknown is not None:
-        yield from (command for command in unknown.commands(group.name) if command != rewound)
+        yield from (command for command in unknown.commands(group.name, is_empty=group.is_empty) if command != rewound)
 
 
 def is_one_record(row: PartitionLag, report: GroupLag) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Literal
 
 import msgspec
@@ -21,7 +22,6 @@ from kgroup.groups.lag.rates import LagTrend, Rates, rate_words, span_words
 from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.lag.status import LagStatus
 from kgroup.groups.timeline.steps import CrashLoop
-from kgroup.model.groups import Partition
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration
 from kgroup.support.units import human_bytes, plural
@@ -64,7 +64,9 @@ def crash_loops_in(report: GroupLag, evidence: LagEvidence) -> tuple[CrashLoop, 
         loop = suspect.since(None if row.time_lag_ms is None else report.now_ms - row.time_lag_ms)
         if loop is not None:
             found.append(replace(loop, offset=row.partition.commit.offset))
-    return tuple(found)
+    # Beside a loop others seem to be one for a while: they stand until a life lasts long enough to read them.
+    most = max((len(loop.gone) for loop in found), default=0)
+    return tuple(loop for loop in found if 2 * len(loop.gone) >= most)
 
 
 def not_due(report: GroupLag, evidence: LagEvidence) -> str | None:
@@ -79,21 +81,34 @@ def not_due(report: GroupLag, evidence: LagEvidence) -> str | None:
 
 
 def slow_polls_in(report: GroupLag, evidence: LagEvidence) -> SlowPolls | None:
-    """The slow polls of the log at places with unread records; None without any.
+    """The slow polls of the log at places with records that were unread then; None without any.
 
-    One alone counts in an Empty group: else its partitions are read by other members.
+    One alone counts if it left the group Empty: else its partitions are read by other members. So does the last of
+    several that have not come back for longer than they did before.
     """
-    found = evidence.slow_polls
-    if found is None or (len(found.left) == 1 and report.state != "Empty"):
+    found, is_empty = evidence.slow_polls, report.state == "Empty"
+    if found is None:
         return None
     rows = {p.partition.tp: p for p in report.partitions}
     # Without a commit, an Empty group has no partition.
-    places = tuple(tp for tp in found.places if (row := rows.get(tp)) is None or row.lag or _is_unread(row.partition))
-    return replace(found, places=places) if places else None
+    places = tuple(tp for tp in found.places if (is_empty if (row := rows.get(tp)) is None else _is_unread(row)))
+    ages_ms = [row.time_lag_ms for tp in places if (row := rows.get(tp)) and row.time_lag_ms is not None]
+    left = tuple(one for one in found.left if not ages_ms or one.at_ms > report.now_ms - max(ages_ms))
+    if is_empty and len(left) > 1:
+        pauses_ms = max(later.at_ms - earlier.at_ms for earlier, later in pairwise(left))
+        left = left if report.now_ms - left[-1].at_ms <= pauses_ms + thresholds.RESTART.value else left[-1:]
+    if not places or not left:
+        return None
+    if len(left) == 1:
+        emptied_ms = {run.ended_ms for run in evidence.runs[-1:]}
+        if not is_empty or not left[0].sure or not emptied_ms <= {left[0].at_ms}:
+            return None
+    return replace(found, places=places, left=left)
 
 
-def _is_unread(partition: Partition) -> bool:
-    return partition.commit is None and partition.log is not None and partition.log.end > partition.log.start
+def _is_unread(row: PartitionLag) -> bool:
+    log = row.partition.log
+    return bool(row.lag) or (row.partition.commit is None and log is not None and log.end > log.start)
 
 
 def slow_polls_at(found: SlowPolls, report: GroupLag) -> str:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from kgroup.groups import thresholds
 from kgroup.groups.history.crash_loops import crash_loop_words
-from kgroup.groups.history.runs import next_run_ms
+from kgroup.groups.history.runs import is_known_job
 from kgroup.groups.history.slow_polls import SlowPolls, slow_poll_words
 from kgroup.groups.lag.evidence import EvidenceSource, LagEvidence
 from kgroup.groups.lag.hot_partitions import hot_partitions
@@ -102,7 +102,7 @@ def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None =
     elif slow is not None:
         fact = _of_slow_polls(slow, report)
     elif job is not None:
-        certain = next_run_ms(evidence.runs) is not None
+        certain = is_known_job(evidence.runs)
         fact = Concluded(f"no member reads: {job}", Trouble.NOT_DUE, () if certain else (Trouble.NO_READER,))
     elif evidence.shared_instances:
         fact = Concluded(evidence.shared_instances[0].words, Trouble.SHARED_INSTANCE)
@@ -131,12 +131,15 @@ def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None =
                 slow=slow is not None,
                 leader=None if wait is None else wait.leader,
                 fenced=bool(evidence.shared_instances),
-                resets=evidence.resets,
+                resets=evidence.resets if fact is not None and fact.cause in _OF_RESETS else (),
                 left=left_in(report, evidence),
             )
         ),
     )
 
+
+_OF_RESETS = (Trouble.RESET, Trouble.NO_READER)
+"""Conclusions that name a reset: its commands are not printed beside another cause."""
 
 _SESSION_MS = 45_000
 """The default session timeout, for a member whose own is not known."""
@@ -293,11 +296,13 @@ def record_at(row: PartitionLag, report: GroupLag, evidence: LagEvidence, *, rep
 
 def _not_passed(group: Group, report: GroupLag, evidence: LagEvidence, shape: Shape) -> tuple[PartitionLag, ...]:
     """The partitions whose owners live and do not get past an offset; empty if another cause is more likely."""
-    if slow_polls_in(report, evidence) is not None or held_back(report) is not None:
+    if held_back(report) is not None:
         return ()
     if not group.is_empty and members_sentence(group) is not None:
         return ()
-    stuck = [p for p in stuck_of(report) if _owner_lives(p, report, evidence)]
+    slow = slow_polls_in(report, evidence)
+    places = () if slow is None else slow.places
+    stuck = [p for p in stuck_of(report) if p.partition.tp not in places and _owner_lives(p, report, evidence)]
     return () if shape.kind is LagShape.ONE_BROKER and len(stuck) > 1 else tuple(stuck)
 
 

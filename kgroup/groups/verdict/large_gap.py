@@ -30,6 +30,11 @@ class LargeGap(msgspec.Struct, frozen=True):
         return sum(p.lag or 0 for p in self.slow)
 
     @property
+    def needs_members(self) -> bool:
+        """Whether it grows on several partitions: no member more helps one."""
+        return self.seconds is None and len(self.slow) > 1
+
+    @property
     def words(self) -> str:
         """``needs 11m at 95/s``, ``does not catch up at 95/s``."""
         what = "does not catch up" if self.seconds is None else f"needs {format_duration(round(self.seconds))}"

@@ -84,7 +84,8 @@ def members_sentence(group: Group) -> str | None:
     if group.state == "Empty" and group.totals.lag:
         if connector := connector_of(group.name):
             request = status_request(connector)
-            return f"no member reads: its connector is stopped, or its tasks failed; Connect knows which: {request}"
+            what = "no member reads: by its name a sink connector, which is stopped, or whose tasks failed"
+            return f"{what}; Connect knows which: {request}"
         what = "no member reads; its consumers, once started, continue at the committed offsets"
         return what if not group.is_simple else "no member reads; consumers with assign() are not visible"
     return None

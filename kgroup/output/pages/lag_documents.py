@@ -149,7 +149,7 @@ class ConclusionDocument(msgspec.Struct, frozen=True):
     cause: Annotated[Trouble, "The cause."]
     alternatives: Annotated[
         tuple[Trouble, ...],
-        "What it may be as well: what was read does not distinguish these. Empty: it is certain.",
+        "What it may be as well: what was read does not distinguish these. Empty: none of this list.",
     ]
     places: Annotated[tuple[ConcludedPlace, ...], "Partitions where it is; empty if it is about the whole group."]
 

@@ -157,10 +157,17 @@ HERE = ConcludedPlace("orders", 0, 10_000_000)
         (judged([replace(STUCK, number=0)]), Trouble.STUCK, (), (HERE,)),
         (judged([replace(STUCK, number=0)], slow_polls=slow_polls(180, 90)), Trouble.SLOW_BATCH,
          (Trouble.CALL_HANGS,), (HERE,)),
-        (judged([Part(0, 600, 0, 95, last_ago=3 * MINUTE)], "Empty", (), slow_polls=slow_polls(60)), Trouble.HANGS,
-         (Trouble.NO_READER,), (HERE,)),
+        (judged([Part(0, 600, 0, 95, last_ago=3 * MINUTE, age=3 * MINUTE)], "Empty", (), slow_polls=slow_polls(60)),
+         Trouble.HANGS, (Trouble.NO_READER,), (HERE,)),
+        # ... the record came later; others were there after it; they have not come back.
+        (judged([Part(0, 600, 0, 95, last_ago=3 * MINUTE, age=MINUTE)], "Empty", (), slow_polls=slow_polls(90)),
+         Trouble.NO_READER, (), ()),
+        (judged([Part(0, 600, 0, 95, last_ago=3 * MINUTE, age=3 * MINUTE)], "Empty", (), slow_polls=slow_polls(60),
+                runs=runs(2)), Trouble.NO_READER, (), ()),
+        (judged([Part(0, 600, 0, 95, last_ago=HOUR, age=HOUR)], "Empty", (), slow_polls=slow_polls(1500, 1200)),
+         Trouble.HANGS, (Trouble.NO_READER,), (HERE,)),
         (judged([Part(0, 600, 0, 95, last_ago=3 * MINUTE)], "Empty", ()), Trouble.NO_READER, (), ()),
-        (judged([Part(0, 60_000, 0, 95, last_ago=30 * MINUTE, age=30 * MINUTE)], "Empty", (), runs=runs(90, 30)),
+        (judged([Part(0, 60_000, 0, 95, last_ago=30 * MINUTE, age=30 * MINUTE)], "Empty", (), runs=runs(150, 90, 30)),
          Trouble.NOT_DUE, (), ()),
         (judged([Part(0, 9, 0, 95, last_ago=3 * MINUTE, age=2 * MINUTE, ended_ago=MINUTE)], "Empty", (),
                 state_since_ms=NOW - 2 * MINUTE, runs=runs(2)),
@@ -405,7 +412,8 @@ def test_what_is_concluded(
             judged([replace(p, last_ago=HOUR // 2, age=HOUR // 2, owner=None) for p in FINE], "Empty", (),
                    name="connect-to-s3"),
             {
-                "->": "no member reads: its connector is stopped, or its tasks failed; Connect knows which: "
+                "->": "no member reads: by its name a sink connector, which is stopped, or whose tasks failed; "
+                    "Connect knows which: "
                 "GET /connectors/to-s3/status",
             },
         ),
@@ -432,8 +440,14 @@ def test_what_is_concluded(
         # A job that is not due, and one that is late.
         (
             judged([Part(0, 60_000, 0, 95, last_ago=30 * MINUTE, age=30 * MINUTE)], "Empty", (),
-                   state_since_ms=NOW - 30 * MINUTE, runs=runs(90, 30)),
+                   state_since_ms=NOW - 30 * MINUTE, runs=runs(150, 90, 30)),
             {"->": "no member reads: a job that is not due: as its runs so far, the next one begins by 02:02:40Z"},
+        ),
+        (
+            judged([Part(0, 60_000, 0, 95, last_ago=30 * MINUTE, age=30 * MINUTE)], "Empty", (),
+                   state_since_ms=NOW - 30 * MINUTE, runs=runs(90, 30)),
+            {"->": "no member reads: a job that is not due, or its consumers are missing, the log does not show which: "
+                   "as its runs so far, the next one begins by 02:02:40Z"},
         ),
         (
             judged([Part(0, 60_000, 0, 95, last_ago=90 * MINUTE, age=90 * MINUTE)], "Empty", (),

@@ -197,7 +197,7 @@ CASES = (
         "forward",
         replace(HEALTHY, resets=moved(202, 261)),
         WARNING,
-        "by no member, while the group was Empty: no member read offsets 202 to 260",
+        "by no member, while the group was Empty: no member committed offsets 202 to 260",
     ),
     Case(
         "offsets-moved",

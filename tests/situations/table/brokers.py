@@ -33,7 +33,7 @@ ROWS = (
         replicas=((1,), (3,)),
         warm_s=270,
         begin=(Action(0, "kill-broker", "leader t:1"),),
-        right=Says(describe="no leader|without (a )?leader|leader"),
+        right=Says(describe="no leader|without (a )?leader"),
         wrong=Says(lag="stop stall"),
         harms=("reset",),
         named_by=Moment.HALF_A_MINUTE,

@@ -22,8 +22,10 @@ ROWS = (
         feed=Feed(per_s=5),
         begin=(Action(0, "term"), Action(20, "reset", "t:0=E+60"), Action(22, "start")),
         at=(At("t:0"),),
-        right=Says(rules="offsets-moved", describe="t:0 was moved forward.*no member read", history="by no-member"),
-        helps=("undo",),
+        right=Says(
+            rules="offsets-moved", describe="t:0 was moved forward.*no member committed", history="by no-member"
+        ),
+        helps=("undo", "catchup start --range"),
     ),
     Row(
         id="topic-left",
@@ -123,7 +125,7 @@ ROWS = (
         cause="t got a third partition, and the client looks for new ones each 9 minutes only",
         programs=(Program(commit="auto", settings={"topic.metadata.refresh.interval.ms": "540000"}),),
         begin=(Action(0, "partitions", "t=3"), *(Action(at, "records", "t:2=20") for at in range(1, 600, 10))),
-        right=Says(rules="never-read", describe="t:2"),
+        right=Says(rules="never-read", describe="t:2.*(no commit|no member|never|unread)"),
         allowed=Says(lag="warn"),
         helps=("restart",),
         named_by=Moment.TEN_MINUTES,
