@@ -326,6 +326,8 @@ def test_the_trial_alone(kgroup: CommandLine, name: Name, world: KafkaWorld, tmp
     """It needs no group and leaves nothing; it fails as the start would."""
     to_files = ("--to-files", str(tmp_path / "gap"), "--format", "json")
     passed = kgroup.process("catchup", "check", *to_files, *LOCAL)
+    table = ("--to-spark", "json", "--option", f"path={tmp_path / 'table'}")
+    by_spark = kgroup.process("catchup", "check", *table, *LOCAL)
     failed = kgroup.process("catchup", "check", "--to-command", "no-such-program", *LOCAL, exit_code=6)
     blocked = kgroup("catchup", "check", "--to-topic", name("nope"), "-o", "json", exit_code=6)
     kgroup("catchup", "check", "--master", "spark://127.0.0.1:1", exit_code=3)
@@ -333,7 +335,8 @@ def test_the_trial_alone(kgroup: CommandLine, name: Name, world: KafkaWorld, tmp
 
     assert "A replay with these options can start." in passed.stdout
     assert "they reach 1 broker" in passed.stdout
-    assert list(tmp_path.iterdir()) == []
+    assert "not tried: Spark's writer" in by_spark.stdout
+    assert list(tmp_path.iterdir()) == [], "neither files nor a table"
     assert "do not find no-such-program [spark-workers]" in failed.stdout
     assert (blocked.data[0]["passed"], blocked.json["errors"][0]["code"]) == (False, "sink")
     assert kgroup("catchup", "list", "-o", "json").data == []

@@ -37,6 +37,7 @@ from kgroup.support.clock import utc_ms, utc_now
 from kgroup.support.command_line import CommandLine
 from kgroup.support.errors import SUPERSEDED, ExitCode, KgroupError, NotFound, Refused
 from kgroup.support.hint import Hint
+from kgroup.support.instants import utc_datetime
 from kgroup.support.signals import DeferredSignal, Terminated, defer_signals
 from kgroup.support.units import human_count, plural, some_of
 
@@ -339,7 +340,8 @@ def show_may_start(reporter: Reporter, snapshot: PlanSnapshot, planned: StartPla
     plan = snapshot.plan
     if plan.group is None:
         return
-    begins = f"It starts at the log end of {utc_now():%H:%M:%SZ}. [committed, log end) is in {plan.id}."
+    read = utc_now() if planned is None else utc_datetime(planned.at_ms)  # Spark was tried after that
+    begins = f"It starts at the log end of {read:%H:%M:%SZ}. [committed, log end) is in {plan.id}."
     if plan.release_point is not ReleasePoint.LOG_END:
         begins = f"It starts at --until, NOT at the log end. [committed, --until) is in {plan.id}."
     reporter.box((f"{plan.group} MAY START NOW", begins, *(() if planned is None else _exceptions(planned))))

@@ -182,7 +182,8 @@ def marked(directory: Path) -> Iterator[str]:
         (directory / name).touch(exist_ok=False)
         yield name
     finally:
-        (directory / name).unlink(missing_ok=True)
+        with suppress(OSError):  # what was tried counts
+            (directory / name).unlink()
         for one in made:
             with suppress(OSError):  # others use it meanwhile
                 one.rmdir()
