@@ -264,7 +264,9 @@ def _unusual_commits(commits: Sequence[OwnedCommit], context: _Context) -> Itera
         old = None if before is None or before.offset is None else before.offset
         if commit.offset is None:
             if before is not None and before.offset is not None:
-                yield _UnusualCommit(commit, CommitMove.DELETED, *context.deletion_author(commit), old)
+                # Of a partition that a member has, only the deletion of the topic deletes the offset.
+                author, gone = context.deletion_author(commit), one.owner is not None
+                yield _UnusualCommit(commit, CommitMove.DELETED, *author, old, is_of_old_topic=gone)
         elif context.is_by_tool(commit, by):
             if commit.offset != old:  # the same offset again is no jump: a migration commits it before it converts
                 yield _UnusualCommit(commit, CommitMove.RESET, by, who, old)
@@ -311,7 +313,8 @@ def _told_from_old_topic(unusual: Iterable[_UnusualCommit], commits: Sequence[Ow
     ids = [(one.commit.log_offset, one.commit.topic_id) for one in commits if one.commit.topic_id is not None]
     for jump in unusual:
         before = next((of for log_offset, of in reversed(ids) if log_offset < jump.commit.log_offset), None)
-        yield replace(jump, is_of_old_topic=before is not None and before != ids[-1][1])
+        other = before is not None and before != ids[-1][1]
+        yield replace(jump, is_of_old_topic=other or jump.is_of_old_topic)
 
 
 def _fastest(commits: Sequence[OwnedCommit]) -> tuple[float, float] | None:

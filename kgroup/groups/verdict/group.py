@@ -36,7 +36,7 @@ from kgroup.groups.verdict.facts import (
     stuck_of,
     unsubscribed_in,
 )
-from kgroup.groups.verdict.large_gap import LargeGap, large_gap
+from kgroup.groups.verdict.large_gap import LargeGap, arrivals_in, large_gap
 from kgroup.groups.verdict.plain import assignment_sentence, members_sentence
 from kgroup.groups.verdict.shape import (
     LagShape,
@@ -426,7 +426,7 @@ def _of_shape(
 def _hot(report: GroupLag, row: PartitionLag) -> str | None:
     """The sentence about a partition that is hot; None if it is not."""
     tp = row.partition.tp
-    rates = {p.partition.tp: rate for p in report.partitions if p.spans and (rate := p.spans[-1].incoming) is not None}
+    rates = arrivals_in(report)
     if tp not in {hot.tp for hot in hot_partitions(rates)}:
         return None
     of_topic = sum(rate for other, rate in rates.items() if other.topic == tp.topic)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from kgroup.groups.lag.evidence import LagEvidence
+from kgroup.groups.lag.hot_partitions import hot_partitions
 from kgroup.groups.lag.rates import Rates, rate_words, reading_rate, slow_outlook
 from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.lag.status import LagStatus
 from kgroup.groups.thresholds import LEAST_LAG
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration
 
 
@@ -23,6 +25,8 @@ class LargeGap(msgspec.Struct, frozen=True):
     reads: float
     arrives: float
     slow: tuple[PartitionLag, ...]
+    hot: frozenset[TopicPartition] = frozenset()
+    """Those that get many times the records of others, whether slow or not."""
 
     @property
     def lag(self) -> int:
@@ -31,8 +35,8 @@ class LargeGap(msgspec.Struct, frozen=True):
 
     @property
     def needs_members(self) -> bool:
-        """Whether it grows on several partitions: no member more helps one."""
-        return self.seconds is None and len(self.slow) > 1
+        """Whether it grows on several partitions that are not hot: no member more helps one, nor one key."""
+        return self.seconds is None and len({p.partition.tp for p in self.slow} - self.hot) > 1
 
     @property
     def words(self) -> str:
@@ -56,7 +60,14 @@ def large_gap(report: GroupLag, evidence: LagEvidence) -> LargeGap | None:
         sum(rate for _, rate, _ in slow),
         sum(p.rates.incoming or 0 for p, _, _ in slow),
         tuple(sorted((p for p, _, _ in slow), key=lambda p: -(p.lag or 0))),
+        frozenset(hot.tp for hot in hot_partitions(arrivals_in(report))),
     )
+
+
+def arrivals_in(report: GroupLag) -> dict[TopicPartition, float]:
+    """What arrives per second on each partition over the longest time that was read, as far as it is known."""
+    known = ((p.partition.tp, p.spans[-1].incoming) for p in report.partitions if p.spans)
+    return {tp: rate for tp, rate in known if rate is not None}
 
 
 def _slow(row: PartitionLag, evidence: LagEvidence) -> tuple[float, float | None] | None:
