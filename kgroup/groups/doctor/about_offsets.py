@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kgroup.groups.doctor.finding import Answer, Rule, Severity, kgroup_command, unread_partitions_text
 from kgroup.groups.doctor.snapshot import NO_COMMITS, GroupSnapshot
-from kgroup.groups.thresholds import RESET_SHOWN
+from kgroup.groups.thresholds import RESET_SHOWN, RESTART
 from kgroup.model.groups import Partition, RangeStatus
 from kgroup.support.units import human_count, plural, some_of
 
@@ -17,6 +17,7 @@ NEVER_READ = Rule(
     "never-read",
     "a partition with records and no commit on a topic that the group commits to",
     "KIP-1327; KAFKA-20539: auto.offset.reset=latest on partitions that were added",
+    (RESTART,),
 )
 MOVED = Rule(
     "offsets-moved",
@@ -144,6 +145,9 @@ def never_read(snapshot: GroupSnapshot) -> Answer:
     where = sorted(records, key=lambda key: -records[key])
     if snapshot.crash_loops:
         return NEVER_READ.partly(f"its members may die before they commit: {some_of(where)}")
+    begun_ms = min((one.timestamp_ms for of in (snapshot.commits or {}).values() for one in of), default=None)
+    if begun_ms is not None and snapshot.now_ms - begun_ms < RESTART.value and all(p.owner for p in unread):
+        return NEVER_READ.early(f"the group began to commit less than {RESTART.text} ago, and may read them later")
     lost = {str(p.tp) for p in unread if p.owner is None}  # the owners of the others may be reading them right now
     ownerless = len(lost)
     nobody = f", {ownerless} without an owner" if ownerless and not group.is_empty else ""

@@ -51,7 +51,12 @@ def large_gap(report: GroupLag, evidence: LagEvidence) -> LargeGap | None:
     A partition that is stuck though it has an owner does not count: one record or one call holds it back. Nor does one
     that was rewound or that a tool committed last: its records may be meant to be read again.
     """
-    slow = [(p, rate, late) for p in report.partitions if (found := _slow(p, evidence)) for rate, late in (found,)]
+    slow = [
+        (p, rate, late)
+        for p in report.partitions
+        if (found := _slow(p, evidence)) and not _is_read_in_turn(p, report)
+        for rate, late in (found,)
+    ]
     if sum(p.lag or 0 for p, _, _ in slow) < LEAST_LAG.value:
         return None
     late_s = [late for _, _, late in slow]
@@ -62,6 +67,19 @@ def large_gap(report: GroupLag, evidence: LagEvidence) -> LargeGap | None:
         tuple(sorted((p for p, _, _ in slow), key=lambda p: -(p.lag or 0))),
         frozenset(hot.tp for hot in hot_partitions(arrivals_in(report))),
     )
+
+
+def _is_read_in_turn(row: PartitionLag, report: GroupLag) -> bool:
+    """Whether its owner's partitions drain together: a client reads all that it has fetched of one, then the next."""
+    owner = row.partition.owner
+    if owner is None:
+        return False
+    its = [p for p in report.partitions if p.partition.owner == owner]
+    rates = [(p.rates.incoming, p.rates.outgoing) for p in its]
+    if len(its) == 1 or any(None in pair for pair in rates):
+        return False
+    together = Rates(sum(arrives or 0 for arrives, _ in rates), sum(reads or 0 for _, reads in rates))
+    return slow_outlook(sum(p.lag or 0 for p in its), together) is None
 
 
 def arrivals_in(report: GroupLag) -> dict[TopicPartition, float]:

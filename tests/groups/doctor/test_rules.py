@@ -42,7 +42,7 @@ from tests.helpers.cases.doctor import (
     partition,
 )
 from tests.helpers.cases.doctor_of_members import restarts
-from tests.helpers.cases.doctor_of_offsets import standing, unread
+from tests.helpers.cases.doctor_of_offsets import long_since, standing, unread
 from tests.helpers.for_each import for_each
 
 CASES = (*doctor_of_members.CASES, *doctor_of_offsets.CASES, *doctor_of_cluster.CASES)
@@ -341,7 +341,7 @@ def test_case_names_are_unique() -> None:
 def test_what_an_owner_may_be_reading_is_not_to_be_reset(members: tuple[Member, ...], command: str) -> None:
     rows = (partition(0, None), *(partition(n) for n in range(1, 6)))
 
-    (found,) = never_read(having(members, rows))
+    (found,) = never_read(long_since(having(members, rows)))
 
     assert isinstance(found, Finding)
     assert [str(each).split()[1] for each in found.commands] == [command]

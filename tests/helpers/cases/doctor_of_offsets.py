@@ -60,6 +60,11 @@ def one(row: Partition, snapshot: GroupSnapshot = HEALTHY) -> GroupSnapshot:
     return replace(snapshot, group=changed.group)
 
 
+def long_since(snapshot: GroupSnapshot) -> GroupSnapshot:
+    """A group that has committed for longer than a minute."""
+    return replace(snapshot, commits={key: commits(900, 950, 1000, every_ms=40 * S) for key in KEYS})
+
+
 def produced(*records: int) -> GroupSnapshot:
     return replace(HEALTHY, logs={key: log(records=count) for key, count in zip(KEYS, records, strict=False)})
 
@@ -664,7 +669,18 @@ CASES = (
     ),
     # never-read
     Case(
-        "never-read", "added", one(partition(0, None)), WARNING, "1 partition with 1000 records and no commit: orders:0"
+        "never-read",
+        "added",
+        long_since(one(partition(0, None))),
+        WARNING,
+        "1 partition with 1000 records and no commit: orders:0",
+    ),
+    Case(
+        "never-read",
+        "its group has just begun",
+        one(partition(0, None)),
+        EARLY,
+        "may read them later",
     ),
     Case(
         "never-read",
