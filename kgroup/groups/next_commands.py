@@ -77,6 +77,11 @@ def add_member(group: str) -> Hint:
     return Hint("{}", ("simulate", group, "--add", "1"))
 
 
+def undo_change(change_id: str) -> Hint:
+    """``kgroup undo``: take a change of the journal back."""
+    return Hint("{}", ("undo", change_id))
+
+
 def undo_move(group: str, at_ms: int) -> Hint | None:
     """``kgroup undo --as-of``: restore the offsets of just before a move at ``at_ms`` (ms since 1970).
 

@@ -18,6 +18,7 @@ KNOWN_WRONG: Final[Mapping[str, str]] = {
     "flapper": "at 10 min also eager-assignor, which is true and not the point",
     "h-batch-daily": "a job that has run once is late after ten minutes",
     "hang-default": "at 10 min the other member hangs too, as the row does not say",
+    "late-undo": "at 30 s the machine was too busy to judge it",
     "no-leader": "its broker was back at 2 min: three rows share the brokers",
     "no-rejoin": "at 10 min its partitions are read by others, and the row is another one",
     "partition-unseen": "at 10 min its client has seen the partition",

@@ -15,6 +15,7 @@ from kgroup.groups.history.offset_jumps import (
     undo_jump,
 )
 from kgroup.groups.history.summary import GroupHistory
+from kgroup.groups.next_commands import undo_change
 from kgroup.groups.repeated_falls import Writers
 from kgroup.model.blocks import BlankLine, Block, Cell, Column, Prose, Styled, Table, Text
 from kgroup.support.durations import format_duration
@@ -95,7 +96,10 @@ def undo_lines(history: GroupHistory, closed: Container[str]) -> Iterator[str]:
     """
     jumps = () if history.commits is None else history.commits.jumps
     for row in reversed(_rows(jumps)[-_COMMANDS:]):
-        if (command := undo_jump(history.group, row[0], closed)) is not None:
+        command = undo_jump(history.group, row[0], closed)
+        if command is None and row[0].by is CommitAuthor.KGROUP and row[0].who and not is_plan_id(row[0].who):
+            command = undo_change(row[0].who)
+        if command is not None:
             whole = _together(row)
             yield f"  {rfc3339(whole.at_ms, 'seconds')}  {jump_line(whole, history.span.now_ms)}"
             yield f"    {command}"
