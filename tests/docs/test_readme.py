@@ -47,7 +47,7 @@ _CHANGING = (
     (re.compile(r"^[\d:]+Z  REPLAY .*\n", re.M), ""),  # one every ten seconds
     (re.compile(r"\n {9,}(?=\S)"), " "),  # where a paragraph breaks is a matter of the names in it
     (re.compile(r"(?:The gap grew by .*|To do it):$", re.M), "To do it:"),
-    (re.compile(r"(?<= )((\d+m)?\d+s|[1-4]m)(?= |$)", re.M), "SECONDS"),
+    (re.compile(r"(?<= )((\d+m)?\d+s|\d+ms|[1-4]m)(?= |$)", re.M), "SECONDS"),
     (re.compile(r"\b[\d.]+ (B|KiB)\b"), "SIZE"),
     (re.compile(r"\b[\d.]+(k|M)?/s\b"), "RATE"),
     (re.compile(r"\bin 0 \(1m\)"), "in RATE (1m)"),  # a minute later
