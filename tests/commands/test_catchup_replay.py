@@ -301,6 +301,7 @@ def test_what_forbids_the_replay_is_found_before_anything_moves(
     assert kgroup("catchup", "list", "-o", "json").data == []
 
 
+@pytest.mark.soak
 def test_nothing_moves_before_a_worker_has_tried(
     kgroup: CommandLine, world: KafkaWorld, crashed: Crash, tmp_path: Path
 ) -> None:
