@@ -25,8 +25,10 @@ MOST_S: Final = 7 * 60 + 30.0
 TO_START_S: Final = 40
 """Until brokers run and all topics are made."""
 MOMENTS: Final = (Moment.HALF_A_MINUTE, Moment.TWO_MINUTES)
-MOST_VOID: Final = 0.1
+MOST_UNSEEN: Final = 0.1
 """Of looks: a busy machine may miss a few, and one that misses more has shown nothing."""
+MOST_LESS_RIGHT: Final = 0.1
+"""Of sick rows: nine of ten are to be named. What clients do by chance differs from run to run."""
 
 SICK = Row(id="sick", cause="", programs=(Program(commit="each"),))
 WELL = replace(SICK, id="h-well", healthy=True)
@@ -42,7 +44,7 @@ def ended_by_sigterm() -> Iterator[None]:
 
 @pytest.mark.situations
 def test_a_part_of_the_table_is_answered_as_it_is_stored(tmp_path: Path) -> None:
-    """A row that is worse is played a second time, if there is time; a busy machine is not kgroup's fault."""
+    """By the bounds of the whole table. A row that is worse is played a second time, if there is time."""
     number, before = part_number(ROWS), by_row(stored())
     rows = {row.id: row for row in part(ROWS, number)}
 
@@ -54,11 +56,20 @@ def test_a_part_of_the_table_is_answered_as_it_is_stored(tmp_path: Path) -> None
         tuple(rows.values()), MOMENTS, tmp_path, print, must_repeat=lambda one: bool(faults(one)), most_s=MOST_S
     )
     expected = {(row, moment) for row in rows for moment in MOMENTS}
-    assert sorted(expected - {(result.row, result.moment) for result in results}) == [], "not played in time"
-    void = [result.line() for result in results if result.void]
-    print(f"{len(results)} looks, {len(void)} not judged", *void, sep="\n")
-    assert [(result.line(), found) for result in results if not result.void and (found := faults(result))] == []
-    assert len(void) <= MOST_VOID * len(results), void
+    unseen = [f"{at}: not played in time" for at in expected - {(each.row, each.moment) for each in results}]
+    unseen += [result.line() for result in results if result.void]
+    bad = {result: found for result in results if not result.void and (found := faults(result))}
+    harm = [(result.line(), found) for result, found in bad.items() if is_harm(rows[result.row], result)]
+    less = {result.row: found for result, found in bad.items() if not is_harm(rows[result.row], result)}
+    print(f"{len(results)} looks, {len(unseen)} not judged, {len(less)} rows less right", *unseen, less, sep="\n")
+    assert harm == []
+    assert len(less) <= MOST_LESS_RIGHT * sum(not row.healthy for row in rows.values()), less
+    assert len(unseen) <= MOST_UNSEEN * len(expected), unseen
+
+
+def is_harm(row: Row, result: Result) -> bool:
+    """Whether a healthy group has an alarm, or a command does harm: none is borne."""
+    return row.healthy or any(cell.worth is Worth.HARMFUL for cell in result.cells)
 
 
 def test_parts_have_each_row_once_and_are_alike() -> None:
