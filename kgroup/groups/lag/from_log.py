@@ -79,10 +79,13 @@ def from_log(
     """
     commits: defaultdict[TopicPartition, list[LoggedCommit]] = defaultdict(list)
     timeline, by_tool = _timeline(events, reach, group)
-    loops, runs, slow, lost = _of_members(events, reach, group, now_ms, topic_names)
+    others: list[Event] = []
     # Nearly all events are commits: they must cost little, here and below.
     for event in events:
-        if not isinstance(event, CommitWritten) or not event.counts:
+        if not isinstance(event, CommitWritten):
+            others.append(event)
+            continue
+        if not event.counts:
             continue
         topic, number, offset, log_offset = event.topic, event.partition, event.offset, event.log_offset
         tp = shared_tp(topic, number)
@@ -94,6 +97,7 @@ def from_log(
                 commits[tp].append(LoggedCommit(topic, number, offset, *who, by_tool=True))
             else:
                 commits[tp].append(LoggedCommit(topic, number, offset, None, event.at_ms, log_offset))
+    loops, runs, slow, lost = _of_members(events, others, reach, group, now_ms, topic_names)
     return LagLogFacts(
         commits={tp: tuple(of_partition) for tp, of_partition in commits.items()},
         read_since_ms=whole_since(events, reach),
@@ -105,10 +109,10 @@ def from_log(
         runs=runs,
         slow_polls=slow,
         generation=timeline.classic,
-        shared_instances=shared_instances((one for one in events if isinstance(one, GenerationWritten)), now_ms),
+        shared_instances=shared_instances((one for one in others if isinstance(one, GenerationWritten)), now_ms),
         resets=offset_resets(commits, now_ms) if by_tool and not group.is_simple else (),
         lost=lost,
-        of_some=topics_of_some(events),
+        of_some=topics_of_some(others),
     )
 
 
@@ -190,11 +194,15 @@ def _churn(events: Sequence[Event], now_ms: int) -> GroupChurn | None:
 
 
 def _of_members(
-    events: Sequence[Event], reach: ScannedRange, group: Group, now_ms: int, topic_names: Mapping[str, str] | None
+    events: Sequence[Event],
+    others: Sequence[Event],
+    reach: ScannedRange,
+    group: Group,
+    now_ms: int,
+    topic_names: Mapping[str, str] | None,
 ) -> tuple[tuple[CrashLoop, ...], tuple[Run, ...], SlowPolls | None, LostMember | None]:
     if topic_names is None:
         return (), (), None, None
-    others = [event for event in events if not isinstance(event, CommitWritten)]
     rebalances = sum(isinstance(event, GenerationWritten | EpochWritten) for event in others)
     if not group.is_empty and rebalances < _REBALANCES:
         return (), (), None, None
