@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import msgspec
 
+from kgroup.groups.thresholds import ONE_REQUEST_MS
 from kgroup.model.groups import Activity, LoggedCommit
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration
@@ -25,7 +26,6 @@ ACTIVE_COMMITTER = refusal_code(
 _ACTIVE_MS = 3_600_000
 _RHYTHM_MS = 600_000
 _FRESH_MS = 300_000
-_ONE_REQUEST_MS = 1_000
 _SHORTEST_PAUSE_MS = 60_000
 _PAUSES = 3
 _MOMENTS, _MOMENTS_OF_A_CONSUMER = 3, 2
@@ -96,7 +96,7 @@ def _first_request(commits: Sequence[LoggedCommit], undone_from_ms: int | None) 
         if commit.timestamp_ms <= undone_from_ms:
             continue
         first = next(iter(request.values()), commit)
-        if commit.tp in request or commit.timestamp_ms - first.timestamp_ms > _ONE_REQUEST_MS:
+        if commit.tp in request or commit.timestamp_ms - first.timestamp_ms > ONE_REQUEST_MS:
             break
         if commit.leader_epoch is not None:
             return []

@@ -14,14 +14,13 @@ from msgspec.structs import replace
 from kgroup.groups.commit_tags import CatchupCommitTag
 from kgroup.groups.history.own_changes import OwnChanges
 from kgroup.groups.next_commands import commit_history, deliver_ranges, deliver_skipped, read_from, undo_move
-from kgroup.groups.thresholds import RESET_SHOWN
+from kgroup.groups.thresholds import ONE_REQUEST_MS, RESET_SHOWN
 from kgroup.model.groups import LoggedCommit
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.hint import Hint
 from kgroup.support.instants import short_time
 from kgroup.support.units import human_count, plural
 
-_ONE_REQUEST_MS = 1_000
 _MOST_RANGES = 10
 
 
@@ -82,7 +81,7 @@ def offset_resets(commits: Mapping[TopicPartition, Sequence[LoggedCommit]], now_
     for row in sorted(moved, key=lambda row: -row.at_ms):
         if row.commit.timestamp_ms <= now_ms - RESET_SHOWN.value:
             continue
-        if requests and requests[-1][0].at_ms - row.at_ms <= _ONE_REQUEST_MS:
+        if requests and requests[-1][0].at_ms - row.at_ms <= ONE_REQUEST_MS:
             requests[-1].append(row)
         else:
             requests.append([row])

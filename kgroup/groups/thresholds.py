@@ -61,6 +61,9 @@ RESET_SHOWN = Threshold(
     "time for which a reset by no member is shown", 3_600_000, "ms", "what kgroup history shows by default"
 )
 
+ONE_REQUEST_MS = 1_000
+"""Commits of one request are written within this time."""
+
 # Rates and gaps
 RATE_SPAN = Threshold("time over which rates are measured", 600_000, "ms", "a batch producer has some rounds in it")
 RECENT_SPAN = Threshold("time over which a reversed trend shows", 60_000, "ms", "some commits of a usual interval")

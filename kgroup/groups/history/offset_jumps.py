@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from kgroup.groups.commit_tags import CatchupCommitTag, is_plan_id
 from kgroup.groups.next_commands import undo_move
 from kgroup.groups.repeated_falls import Writers, hops, repeated_falls
+from kgroup.groups.thresholds import ONE_REQUEST_MS
 from kgroup.groups.timeline.steps import HistoryStep, StepKind
 from kgroup.groups.timeline.track import OwnedCommit
 from kgroup.model.group_log import CommitWritten, TransactionEnd
@@ -29,7 +30,6 @@ from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.hint import Hint
 from kgroup.support.json_types import Count, EpochMs, ExplainedEnum, Offset
 
-_ONE_REQUEST_MS = 1_000
 _AGAIN_AND_AGAIN = 3
 _TIMES_FASTER = 10
 _SMALLEST_JUMP = 1_000
@@ -372,7 +372,7 @@ def _is_catchup(jump: OffsetJump) -> bool:
 
 
 def _is_soon(first: _UnusualCommit, one: _UnusualCommit) -> bool:
-    return 0 <= one.commit.at_ms - first.commit.at_ms <= _ONE_REQUEST_MS
+    return 0 <= one.commit.at_ms - first.commit.at_ms <= ONE_REQUEST_MS
 
 
 def _jump(batch: Sequence[_UnusualCommit], context: _Context, first_offset: int | None) -> OffsetJump:

@@ -19,13 +19,12 @@ from kgroup.groups.next_commands import (
 )
 from kgroup.groups.offset_resets import OffsetReset
 from kgroup.groups.stuck_record import StuckRecord
+from kgroup.groups.thresholds import ONE_REQUEST_MS
 from kgroup.groups.timeline.steps import CrashLoop
 from kgroup.groups.verdict.facts import fell_repeatedly
 from kgroup.groups.verdict.large_gap import LargeGap
 from kgroup.model.groups import Group, Member
 from kgroup.support.hint import Hint
-
-_ONE_REQUEST_MS = 1_000
 
 
 def verdict_commands(
@@ -106,4 +105,4 @@ def _rewound_at_ms(report: GroupLag) -> int | None:
     if worst_ms is None:
         return None
     times_ms = [result.back_at_ms for result in rewound if result.back_at_ms is not None]
-    return min(time_ms for time_ms in times_ms if abs(time_ms - worst_ms) <= _ONE_REQUEST_MS)
+    return min(time_ms for time_ms in times_ms if abs(time_ms - worst_ms) <= ONE_REQUEST_MS)
