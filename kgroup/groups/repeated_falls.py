@@ -68,7 +68,7 @@ def hops(commits: Sequence[LoggedCommit]) -> Iterator[Hop]:
     """Commits from which the offset returned at once to where it stood for at least two commits, oldest first.
 
     Java's client of the consumer protocol commits so where its application tries a record again: now and then it
-    commits all that it has fetched, before the application seeks back. An undo would skip what nobody processed.
+    commits all that it has fetched, before the application seeks back. An undo would skip what was not processed.
     """
     kept: list[int] = []
     for index, commit in enumerate(commits):

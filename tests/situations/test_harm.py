@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -13,10 +14,10 @@ EXECUTED_MS = 100_000
 SEEN_MS = 145_000
 
 
-def seen(at_ms: int, lines: str, committed: Mapping[tuple[str, int], int], **of_group: object) -> State:
+def seen(at_ms: int, lines: str, committed: Mapping[tuple[str, int], int], **of_group: Any) -> State:
     """A group `g` of one member, which wrote these lines; 20 records in each partition, 12 of t:0 is poison."""
     did = fold({"app-0": [line.strip() for line in lines.split(";") if line.strip()]}, ["app-0"])
-    group = Group(did, committed, **{"members": frozenset({"app-0"}), "pids": {"app-0": 7}, **of_group})  # type: ignore[arg-type]
+    group = Group(did, committed, **{"members": frozenset({"app-0"}), "pids": {"app-0": 7}, **of_group})
     return State(at_ms, {"g": group}, {T0: Log(0, 20, frozenset({12})), T1: Log(0, 20)})
 
 

@@ -172,7 +172,7 @@ def _find(command: str) -> None:
 def marked(directory: Path) -> Iterator[str]:
     """A file in the directory, by which other machines recognise it; yields its name.
 
-    Without it, a worker's own directory of that name would get the files, and nobody would look for them there.
+    Without it, a worker's own directory of that name would get the files, and they would not be found there.
     A directory that is made for it is removed again. Raises OSError.
     """
     name = f".kgroup-{os.urandom(8).hex()}"

@@ -1,4 +1,4 @@
-"""The last member that went in silence while the group goes on: information, as others have its partitions. Pure."""
+"""The last member that went in silence while others still work: information, as others have its partitions. Pure."""
 
 from __future__ import annotations
 

@@ -187,7 +187,7 @@ class Member:
                 raise Over
             case "block":
                 while True:
-                    time.sleep(1)
+                    signal.pause()  # SIGTERM does not end it: its handler returns here
             case "none":
                 raise ValueError(f"{topic}:{partition} {offset} is poison, and the program does not expect any")
             case _:
