@@ -175,11 +175,13 @@ class CoordinatorClient:
     def run(self, function: Callable[..., Awaitable[T]], *arguments: Any, deadline: Deadline) -> T:
         """Run a question, a coroutine function, on the connection's event loop until it returns."""
         self._deadline = deadline
-        ended = threading.Event()
+        # A lock, as a signal that arrives inside an Event raises "release unlocked lock" instead of its own exception.
+        running = threading.Lock()
+        running.acquire()
         future = self._manager.call_soon(function, *arguments)
-        future.add_both(lambda _: ended.set())
+        future.add_both(lambda _: running.release())
         # Any thread may get a signal, but Python handles it in the main thread only, and only when that one wakes.
-        while not ended.wait(_WAKE_S):
+        while not running.acquire(timeout=_WAKE_S):
             if self._net._exception is not None:  # the event loop has crashed, so no result will come
                 raise self._net._exception
         if future.exception is not None:
