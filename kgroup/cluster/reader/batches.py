@@ -211,6 +211,9 @@ class BatchReader:
         self._consumer: Any = client(Consumer, settings, self._watch)
         self._partitions: dict[str, frozenset[int]] = {}
         self._last_partition: TopicPartition | None = None
+        self._assignment: Any = None
+        """Where to go with the next poll. A client that is closed right after it was assigned a partition again never
+        ends (librdkafka 2.16.0, one of a hundred)."""
         self._position = 0
         self._ended_at: int | None = None
         self._unsure = False
@@ -248,6 +251,7 @@ class BatchReader:
         One by one, each of them waits 0.1 s: the broker still holds the fetch of the partition before it (4.3.1). What
         comes early stays in memory; above 32 MiB the incomplete ranges are left to be fetched in their turn.
         """
+        self._assignment = None
         self._consumer.assign([ClientPartition(item.topic, item.partition, item.start) for item in ranges])
         self._ahead, self._ahead_size, self._mixed = {item.tp: _RangeAhead(item) for item in ranges}, 0, True
 
@@ -302,13 +306,16 @@ class BatchReader:
             self._position = min(max(offset_range.start, self._ended_at), offset_range.end)
 
     def _go_to(self, offset_range: OffsetRange, position: int) -> None:
-        self._consumer.assign([ClientPartition(offset_range.topic, offset_range.partition, position)])
+        self._assignment = ClientPartition(offset_range.topic, offset_range.partition, position)
         self._position, self._ended_at, self._remaining, self._unsure = position, None, [], True
         self._ahead, self._mixed = {}, False
 
     def _next(self, offset_range: OffsetRange) -> tuple[list[Any], KafkaError | None]:
         """The next messages of the range, and the error after them, if any. Moves the position."""
         messages, self._remaining = self._remaining, []
+        if self._assignment is not None:
+            self._consumer.assign([self._assignment])
+            self._assignment = None
         if not messages:
             # consume() waits for a full batch or its whole time limit, even if records have come: so the limit is
             # short.
