@@ -40,7 +40,9 @@ BROKER_PROPERTIES = {
     "group.consumer.assignment.interval.ms": "0",
     "offsets.topic.num.partitions": "10",
     "transaction.state.log.num.partitions": "10",
-    # Records of tests are years old; every five minutes the broker would look for what it may delete.
+    # Records of tests are years old; half a minute after its start, and then every five minutes, the broker would look
+    # for what it may delete.
+    "log.initial.task.delay.ms": "0",
     "log.retention.check.interval.ms": "86400000",
     # ... and every ten minutes for groups that have nothing left, which some tests still compare or ask for.
     "offsets.retention.check.interval.ms": "86400000",
