@@ -12,6 +12,8 @@ from kgroup.changes.conversion import plan_conversion, remove_stale_members
 from kgroup.changes.execute import COMMITS
 from kgroup.changes.options import Change
 from kgroup.changes.select_groups import groups_to_change, reload_groups
+from kgroup.cluster.deadline import SharedTime
+from kgroup.cluster.lag_reading import Need
 from kgroup.cluster.snapshot import DESCRIBED_TYPES
 from kgroup.cluster.topics import Layouts
 from kgroup.cluster.writes import ChangingCluster
@@ -26,7 +28,8 @@ from kgroup.groups.selection import Groups, SelectedGroups, Selection, names_of,
 from kgroup.model.groups import Group, ListedGroup, is_of_consumers
 from kgroup.model.migration_facts import HEARTBEAT_CONFIG, SESSION_CONFIG
 from kgroup.model.reporter import Reporter
-from kgroup.queries.migration_evidence import read_migration_evidence, topics_of
+from kgroup.queries.facts import read_facts
+from kgroup.queries.migration_evidence import PAST_BUDGET_S, migration_evidence
 from kgroup.queries.snapshots import choose_groups, refuse_foreign
 from kgroup.support.errors import Refused, refusal_code
 from kgroup.support.units import plural
@@ -145,9 +148,21 @@ def _plan_migration(
     options: MigrationOptions,
 ) -> Migration:
     """Read the evidence that the checks need, judge, and plan; nothing is changed."""
-    layouts = cluster.layouts({topic for group in candidates.selected.groups for topic in topics_of(group)})
-    evidence = read_migration_evidence(
-        reporter, cluster, candidates.selected, layouts, candidates.others, options.clients.used, options.configured
+    groups = candidates.selected.groups
+    need = Need(0, lag=False, readiness=SharedTime(PAST_BUDGET_S, len(groups)))
+    read = read_facts(cluster, groups, need)
+    layouts = {topic: layout for each in read.values() for topic, layout in each.shared.layouts.items()}
+    readiness = {name: each.readiness for name, each in read.items() if each.readiness}
+    for unknown in dict.fromkeys(f"{each.unknown}" for each in readiness.values() if each.unknown):
+        reporter.note(unknown)
+    evidence = migration_evidence(
+        candidates.selected,
+        readiness,
+        layouts,
+        cluster.now_ms(),
+        candidates.others,
+        options.clients.used,
+        options.configured,
     )
     wanted = options.wanted
     assessed = worst_first([assess_readiness(item, wanted, options.rules) for item in evidence])

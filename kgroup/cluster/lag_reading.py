@@ -17,9 +17,10 @@ from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.cluster.coordinator.groups import GroupCoordinators, GroupListing
 from kgroup.cluster.coordinator.offset_fetch import CommittedOffsets
 from kgroup.cluster.deadline import Deadline, SharedTime
-from kgroup.cluster.first_records import First, Span, first_records
+from kgroup.cluster.first_records import First, Span, first_records, first_timestamps
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.offsets_topic.group_log import GroupLogs, ReadDepth, read_group_logs
+from kgroup.cluster.offsets_topic.group_past import PastQuery
 from kgroup.cluster.offsets_topic.scan import ByteBudget
 from kgroup.cluster.topics import Layouts, LogView, TopicLayout, log_views, offsets_topic_layout, topic_layouts
 from kgroup.model.groups import Group, LogRange, Partition
@@ -46,6 +47,9 @@ class Need(msgspec.Struct, frozen=True):
     ``read_committed`` records count up to the last stable offset. ``surroundings`` also reads the retention and the
     other groups of the topics that lag, ``state`` the time since which the group has been in its state.
     ``crash_loops`` finds those that the log shows. ``past`` also reads the log ends of the last hour, in steps.
+    ``span_ms`` is how far back the whole history of each group is read, with the names of topics; None: what lag needs.
+    ``whole_topics`` adds the partitions without a commit, and the open transactions of partitions that do not lag.
+    ``readiness`` adds what a migration depends on, with the time limit for the past; without ``lag`` only that is read.
     """
 
     log_budget_s: float
@@ -57,6 +61,10 @@ class Need(msgspec.Struct, frozen=True):
     log_time: SharedTime | None = None
     crash_loops: bool = True
     past: bool = False
+    span_ms: int | None = None
+    whole_topics: bool = False
+    readiness: SharedTime | None = None
+    lag: bool = True
 
 
 class LookBack(msgspec.Struct, frozen=True):
@@ -89,7 +97,8 @@ class OtherGroups(msgspec.Struct, frozen=True):
 class LagFacts(msgspec.Struct, frozen=True):
     """The results. ``others`` is a string if it could not be read: the reason. ``logs`` is empty if not requested.
 
-    ``firsts`` has the first unread record of each partition of a group, by the group's name.
+    ``firsts`` has the first unread record of each partition of a group, by the group's name. ``held_since_ms`` are the
+    times of the records at last stable offsets, where no coordinator knows when the transaction began.
     """
 
     layouts: Layouts
@@ -99,6 +108,20 @@ class LagFacts(msgspec.Struct, frozen=True):
     transactions: OpenTransactions
     retention: TopicRetentions | None = None
     others: OtherGroups | str | None = None
+    held_since_ms: Mapping[TopicPartition, int] = msgspec.field(default_factory=dict)
+
+
+def with_all_partitions(group: Group, layouts: Layouts) -> Group:
+    """The group with the other partitions of its topics: a group that uses assign() may have missed a new one."""
+    committed = {p.tp for p in group.partitions}
+    uncommitted = [
+        Partition(TopicPartition(topic, number), None, None, None, None)
+        for topic in sorted({topic for topic, _ in committed})
+        if isinstance(layout := layouts.get(topic), TopicLayout)
+        for number in sorted(layout.leaders)
+        if (topic, number) not in committed
+    ]
+    return replace(group, partitions=tuple(sorted((*group.partitions, *uncommitted), key=lambda p: p.tp)))
 
 
 def _unread_span(partition: Partition, view: LogView | KgroupError | None, *, read_committed: bool) -> LogRange | None:
@@ -121,15 +144,17 @@ async def read_lag_facts(
 ) -> LagFacts:
     """Read all facts before the client's deadline."""
     topics = {p.topic for group in groups for p in group.partitions}
+    if need.whole_topics:
+        topics.update(*(group.topics for group in groups))
     layouts = await topic_layouts(client, {*topics, OFFSETS_TOPIC})
     depths = {
-        name: ReadDepth(since, back.floors.get(name, 0), need.state, newest=True)
+        name: ReadDepth(since, back.floors.get(name, 0), need.state, newest=need.span_ms is None)
         for name, since in back.since_ms.items()
     }
     if need.log_time is not None:
         # One after the other: other answers would be decoded within the time for the log.
         facts = await _of_topics(client, coordinators, groups, need, back, layouts)
-        return replace(facts, logs=await _part_of_logs(client, layouts[OFFSETS_TOPIC], depths, need.log_time))
+        return replace(facts, logs=await _part_of_logs(client, layouts[OFFSETS_TOPIC], groups, depths, need))
     budget = Deadline.after(min(need.log_budget_s, client.deadline.left_s))
     logs, facts = await client.gather(
         [
@@ -144,12 +169,22 @@ async def read_lag_facts(
 async def _part_of_logs(
     client: CoordinatorClient,
     layout: TopicLayout | KgroupError,
+    groups: Sequence[Group],
     depths: Mapping[str, ReadDepth],
-    time_left: SharedTime,
+    need: Need,
 ) -> GroupLogs:
-    with time_left.part(len(depths)) as share_s:
-        budget, limit_s = Deadline.after(min(share_s, client.deadline.left_s)), time_left.limit_s
-        return await read_group_logs(client, layout, depths, budget, ByteBudget(), named=False, limit_s=limit_s)
+    if need.log_time is None or not depths:
+        return GroupLogs({}, {})
+    pasts = map(PastQuery.of, groups) if need.readiness else ()
+    with need.log_time.part(len(depths)) as share_s:
+        budget, limit_s = Deadline.after(min(share_s, client.deadline.left_s)), need.log_time.limit_s
+        named = need.span_ms is not None
+        try:
+            return await read_group_logs(
+                client, layout, depths, budget, ByteBudget(), named=named, limit_s=limit_s, pasts=pasts
+            )
+        except KgroupError as error:
+            return GroupLogs({}, dict.fromkeys(depths, f"{OFFSETS_TOPIC} could not be read: {error.message}"))
 
 
 async def _of_topics(
@@ -160,7 +195,12 @@ async def _of_topics(
     back: LookBack,
     layouts: Layouts,
 ) -> LagFacts:
-    partitions = {p.tp for group in groups for p in group.partitions if p.log is not None}
+    if need.whole_topics:
+        # Partitions with an error are skipped: reading them would wait for a leader once more.
+        all_ = (p for group in groups for p in with_all_partitions(group, layouts).partitions)
+        partitions = {p.tp for p in all_ if p.error is None}
+    else:
+        partitions = {p.tp for group in groups for p in group.partitions if p.log is not None}
     views = await log_views(client, layouts, partitions, back.moments_ms)
     spans: dict[str, list[Span]] = {}
     lagging: dict[TopicPartition, None] = {}
@@ -174,17 +214,20 @@ async def _of_topics(
             if span is not None or p.lag:
                 lagging[tp] = None
     held_back = [
-        tp for tp in lagging if isinstance(view := views.get(tp), LogView) and view.last_stable.offset < view.end
+        tp
+        for tp in (views if need.whole_topics else lagging)
+        if isinstance(view := views.get(tp), LogView) and view.last_stable.offset < view.end
     ]
     firsts, transactions, retention, others = await client.gather(
         [
             _first_unread(client, layouts, spans if need.no_time is None else {}, need),
-            _open_transactions(client, layouts, held_back),
+            _open_transactions(client, coordinators, layouts, held_back, need),
             _retention(client, layouts, lagging if need.surroundings else {}),
             _other_groups(client, coordinators, {tp.topic for tp in lagging if need.surroundings}, back.quiet_since_ms),
         ]
     )
-    return LagFacts(layouts, views, GroupLogs({}, {}), firsts, transactions, retention, others)
+    held_ms = await _held_since_ms(client, layouts, views, transactions) if need.whole_topics else {}
+    return LagFacts(layouts, views, GroupLogs({}, {}), firsts, transactions, retention, others, held_ms)
 
 
 async def _first_unread(
@@ -196,14 +239,45 @@ async def _first_unread(
 
 
 async def _open_transactions(
-    client: CoordinatorClient, layouts: Layouts, partitions: Sequence[TopicPartition]
+    client: CoordinatorClient,
+    coordinators: GroupCoordinators,
+    layouts: Layouts,
+    partitions: Sequence[TopicPartition],
+    need: Need,
 ) -> OpenTransactions:
     if not partitions:
         return {}
     # Imported here, as below: a group without lag does not need it.
     from kgroup.cluster.open_transactions import open_transactions
 
-    return await open_transactions(client, layouts, partitions)
+    if not need.whole_topics:
+        return await open_transactions(client, layouts, partitions)
+    try:
+        sees_all = await coordinators.is_administrator()
+        return await open_transactions(client, layouts, partitions, all_ids_visible=sees_all)
+    except KgroupError as error:
+        return dict.fromkeys(partitions, error)
+
+
+async def _held_since_ms(
+    client: CoordinatorClient,
+    layouts: Layouts,
+    views: Mapping[TopicPartition, LogView | KgroupError],
+    transactions: OpenTransactions,
+) -> dict[TopicPartition, int]:
+    undated = [
+        (tp, LogRange(view.last_stable.offset, view.end))
+        for tp, read in transactions.items()
+        if isinstance(view := views[tp], LogView)
+        and (isinstance(read, KgroupError) or not read or read[0].began_ms is None)
+    ]
+    if not undated:
+        return {}
+    try:
+        times = await first_timestamps(client, layouts, undated)
+    except KgroupError:
+        return {}
+    return {tp: at_ms for (tp, _), at_ms in times.items() if isinstance(at_ms, int)}
 
 
 async def _retention(

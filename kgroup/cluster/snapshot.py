@@ -163,8 +163,9 @@ class Cluster(ClusterConnection):
         """The facts needed to judge the groups' lag, see ``kgroup.cluster.lag_reading``."""
         from kgroup.cluster.lag_reading import read_lag_facts
 
-        # A log budget longer than the usual time limit extends the deadline.
-        deadline = Deadline.after(max(self._timeout_s, need.log_budget_s))
+        # A log budget longer than the usual time limit extends the deadline; a history names topics after that time.
+        log_s, named = need.log_budget_s, need.span_ms is not None
+        deadline = Deadline.after(self._timeout_s + log_s if named else max(self._timeout_s, log_s))
         return self._client.run(read_lag_facts, self._client, self._coordinators, groups, need, back, deadline=deadline)
 
     @property

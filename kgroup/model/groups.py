@@ -281,6 +281,12 @@ class Group(msgspec.Struct, frozen=True, dict=True):
         """Whether the group has no members. If this user may not see the members, the state alone decides."""
         return self.state in ("Empty", "Dead") and not self.members
 
+    @property
+    def topics(self) -> set[str]:
+        """The topics that it has committed to, or that are assigned to its members or subscribed."""
+        subscribed = {topic for member in self.members or () for topic in member.subscription or ()}
+        return subscribed | {partition.topic for partition in self.partitions}
+
     @cached_property
     def totals(self) -> GroupTotals:
         """Counts of members and partitions, and the summed lag of the partitions whose lag is known."""

@@ -10,7 +10,8 @@ import msgspec
 from msgspec.structs import replace
 
 from kgroup.cluster.first_records import First
-from kgroup.cluster.lag_reading import LagFacts, LookBack, Need, OtherGroups
+from kgroup.cluster.lag_reading import LagFacts, LookBack, Need, OtherGroups, with_all_partitions
+from kgroup.cluster.offsets_topic.group_log import GroupLogs
 from kgroup.cluster.snapshot import Cluster
 from kgroup.cluster.topics import LogView, TopicLayout
 from kgroup.groups.history.own_changes import OwnChanges
@@ -30,7 +31,7 @@ from kgroup.groups.lag.from_log import LagLogFacts, from_log
 from kgroup.groups.lag.past import STEP_MS, STEPS
 from kgroup.groups.offset_resets import with_changes
 from kgroup.groups.thresholds import LATE_SIBLING, QUIET, RATE_SPAN, RECENT_SPAN
-from kgroup.model.groups import Group, LogRange
+from kgroup.model.groups import Group, LogRange, Partition
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.lag_cache import cached_lag_facts
 from kgroup.support.errors import KgroupError, NotAuthorized
@@ -38,6 +39,7 @@ from kgroup.support.errors import KgroupError, NotAuthorized
 if TYPE_CHECKING:
     from kgroup.cluster.topic_retention import TopicRetentions
     from kgroup.model import migration_facts as told_facts
+    from kgroup.queries.migration_evidence import ReadinessFacts
 
 RATES_MS = (RATE_SPAN.value, RECENT_SPAN.value)
 """How long ago the log ends are read from which rates are measured."""
@@ -58,9 +60,15 @@ class GroupFacts(msgspec.Struct, frozen=True):
     """The evidence of one group; ``generation`` and ``leader`` are the newest in the log, None if not read.
 
     ``stopped`` is why its log was not read back far enough, ``unread`` why it was not read at all; None if it was.
+    ``group`` has all partitions of its topics if those were asked for. ``shared`` is what was read of all groups at
+    once, ``log`` what the group's log shows, ``readiness`` what its migration depends on.
     """
 
+    group: Group
+    shared: LagFacts
     evidence: LagEvidence
+    log: LagLogFacts | None = None
+    readiness: ReadinessFacts | None = None
     generation: int | None = None
     leader: str | None = None
     stopped: str | None = None
@@ -75,24 +83,58 @@ def read_facts(
     ``own`` reads the changes of the last hour in this machine's journal.
     """
     now_ms = cluster.now_ms()
+    if not need.lag:
+        layouts = cluster.layouts({topic for group in groups for topic in group.topics})
+        facts = LagFacts(layouts, {}, GroupLogs({}, {}), {}, {})
+        read = {group.name: GroupFacts(group, facts, LagEvidence(now_ms=now_ms)) for group in groups}
+    else:
+        facts, read = _read_lag_facts(cluster, groups, need, now_ms, own)
+    if need.readiness is None:
+        return read
+    # Imported here: lag needs no clients of ACLs and configs.
+    from kgroup.queries.migration_evidence import read_readiness
+
+    readiness = read_readiness(cluster, groups, need.readiness, facts.logs.pasts)
+    return {name: replace(each, readiness=readiness[name]) for name, each in read.items()}
+
+
+def _read_lag_facts(
+    cluster: Cluster, groups: Sequence[Group], need: Need, now_ms: int, own: Callable[[], OwnChanges]
+) -> tuple[LagFacts, dict[str, GroupFacts]]:
+    since_ms = {group.name: now_ms - (need.span_ms or _span_of(group)) for group in groups}
     back = LookBack(
         moments_ms=tuple(now_ms - span_ms for span_ms in (*RATES_MS, *(PAST_MS if need.past else ()))),
-        since_ms={group.name: now_ms - _span_of(group) for group in groups} if need.no_log is None else {},
+        since_ms=since_ms if need.no_log is None else {},
         quiet_since_ms=now_ms - QUIET.value,
     )
     facts = cached_lag_facts(cluster, groups, need, back)
+    if need.whole_topics:
+        groups = [_with_logs(with_all_partitions(group, facts.layouts), facts) for group in groups]
     newest = (log.events[-1].at_ms for log in facts.logs.logs.values() if log.events)
     now_ms = max((now_ms, *newest))
-    logs, siblings = EvidenceOfLogs(facts, back.moments_ms), _siblings(facts, back, now_ms)
+    logs, siblings = _EvidenceOfLogs(facts, back.moments_ms), _siblings(facts, back, now_ms)
     late = _late_at(facts, groups, back, now_ms)
-    return {group.name: _of_group(group, facts, logs, siblings, late, need, now_ms, own) for group in groups}
+    return facts, {group.name: _of_group(group, facts, logs, siblings, late, need, now_ms, own) for group in groups}
 
 
 def _span_of(group: Group) -> int:
     return _SPAN_MS if any(p.lag != 0 for p in group.partitions) else _IDLE_SPAN_MS
 
 
-class EvidenceOfLogs:
+def _with_logs(group: Group, facts: LagFacts) -> Group:
+    """The group with the log of each partition that has no commit, or why it is unknown."""
+    return replace(group, partitions=tuple(_with_log(p, facts.views.get(p.tp)) for p in group.partitions))
+
+
+def _with_log(partition: Partition, view: LogView | KgroupError | None) -> Partition:
+    if partition.log is not None or partition.error or view is None:
+        return partition
+    if isinstance(view, KgroupError):
+        return replace(partition, error=view.code)
+    return replace(partition, log=LogRange(view.start, view.end))
+
+
+class _EvidenceOfLogs:
     """What the evidence has of a partition's log alone, made once for all groups that read it."""
 
     def __init__(self, facts: LagFacts, moments_ms: Sequence[int]) -> None:
@@ -125,7 +167,7 @@ class EvidenceOfLogs:
 def _of_group(
     group: Group,
     facts: LagFacts,
-    logs: EvidenceOfLogs,
+    logs: _EvidenceOfLogs,
     siblings: Sequence[Sibling] | None,
     late: Mapping[Place, Sequence[str]],
     need: Need,
@@ -161,7 +203,10 @@ def _of_group(
     )
     newest = None if log_facts is None else log_facts.generation
     return GroupFacts(
+        group,
+        facts,
         evidence,
+        log_facts,
         generation=None if newest is None else newest.generation,
         leader=None if newest is None else newest.leader,
         stopped=None if log is None else log.reach.stopped,
@@ -211,7 +256,7 @@ def _of_topic(tp: TopicPartition, error: KgroupError) -> str:
 
 
 def _partitions(
-    group: Group, logs: EvidenceOfLogs, firsts: Mapping[TopicPartition, First], log_facts: LagLogFacts | None
+    group: Group, logs: _EvidenceOfLogs, firsts: Mapping[TopicPartition, First], log_facts: LagLogFacts | None
 ) -> dict[TopicPartition, PartitionEvidence]:
     commits = {} if log_facts is None else log_facts.commits
     read_since_ms = None if log_facts is None else log_facts.read_since_ms

@@ -22,7 +22,12 @@ _LEAST_EVENTS, _EVENTS_A_PARTITION = 10_000, 40
 
 
 def cached_lag_facts(cluster: Cluster, groups: Sequence[Group], need: Need, back: LookBack) -> LagFacts:
-    """The facts about the groups' lag, of which earlier refreshes over this connection may have read a part."""
+    """The facts about the groups' lag, of which earlier refreshes over this connection may have read a part.
+
+    A whole history is read once and not kept.
+    """
+    if need.span_ms is not None:
+        return cluster.lag_facts(groups, need, back)
     cache = cluster.cache
     surroundings = cache.surroundings
     topics: frozenset[str] = frozenset()

@@ -13,27 +13,22 @@ from kgroup.groups.doctor.snapshot import (
     RebalanceHistory,
 )
 from kgroup.groups.history.summary import GroupHistory, HistoryQuery, group_history
-from kgroup.groups.lag.from_log import LagLogFacts
-from kgroup.groups.lag.from_log import from_log as evidence_of
 from kgroup.groups.timeline.steps import DEPARTURES, Cause, HistoryStep, PresentMember, SignatureKind, StepKind
 from kgroup.model.group_log import CommitWritten, Event, ScannedRange
-from kgroup.model.groups import Group
 from kgroup.model.migration_facts import holds_group
 from kgroup.model.topic_partition import TopicPartition, shared_tp
 
 
 class DoctorLogFacts(msgspec.Struct, frozen=True):
-    """The part of ``GroupSnapshot`` that comes from the log: what ``lag`` has of it, and what only the doctor needs."""
+    """The part of ``GroupSnapshot`` that comes from the log and that only the doctor needs."""
 
-    lag: LagLogFacts
     topic_ids: Mapping[TopicPartition, str]
     history: RebalanceHistory
 
 
-def from_log(events: Sequence[Event], reach: ScannedRange, group: Group, query: HistoryQuery) -> DoctorLogFacts:
-    """The facts in ``events``, which must be in log order; rebalances and restarts since ``asked.since_ms``."""
-    history = history_of(group_history(group.name, events, reach, query))
-    return DoctorLogFacts(evidence_of(events, reach, group, query.now_ms), _topic_ids(events), history)
+def from_log(events: Sequence[Event], reach: ScannedRange, group: str, query: HistoryQuery) -> DoctorLogFacts:
+    """The facts in ``events``, which must be in log order; rebalances and restarts since ``query.since_ms``."""
+    return DoctorLogFacts(_topic_ids(events), history_of(group_history(group, events, reach, query)))
 
 
 def _topic_ids(events: Sequence[Event]) -> dict[TopicPartition, str]:

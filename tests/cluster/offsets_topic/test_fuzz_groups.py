@@ -172,16 +172,16 @@ def test_any_verdict_and_diagnosis(examples: int) -> None:
         )
         json.dumps(plain(verdict_document(group_verdict(about, known))))
 
-        seen = doctors_view(events, reach, about, HistoryQuery(min(times), now, now, 45_000))
+        seen = doctors_view(events, reach, name, HistoryQuery(min(times), now, now, 45_000))
         snapshot = msgspec.structs.replace(
             HEALTHY,
             group=about,
             now_ms=now,
-            settings=seen.lag.members,
-            commits=seen.lag.commits,
-            commits_since_ms=seen.lag.read_since_ms,
+            settings=told.members,
+            commits=told.commits,
+            commits_since_ms=told.read_since_ms,
             history=seen.history,
-            emptied_at_ms=seen.lag.emptied_record_ms,
+            emptied_at_ms=told.emptied_record_ms,
             topics={topic: TopicDetails(3) for topic, _ in partitions_in(events)},
         )
         for verbose in (False, True):

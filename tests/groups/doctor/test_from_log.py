@@ -13,7 +13,6 @@ from kgroup.groups.doctor.finding import Finding, Severity, duration
 from kgroup.groups.doctor.from_log import DoctorLogFacts, from_log, history_of
 from kgroup.groups.doctor.snapshot import MemberRestart
 from kgroup.groups.history.summary import HistoryQuery
-from kgroup.groups.lag.evidence import MemberFacts
 from kgroup.model.group_log import GenerationMember, TransactionEnd
 from tests.helpers.cases.doctor import EMPTY, HEALTHY, A, B, having, partition
 from tests.helpers.cases.history import T0, TOPIC, Log, member
@@ -23,7 +22,9 @@ _HOUR_MS = 3_600_000
 
 def told(log: Log, **reach: object) -> DoctorLogFacts:
     now_ms = log.now_ms + 1000
-    return from_log(log.events, log.reach(**reach), EMPTY.group, HistoryQuery(T0 - _HOUR_MS, now_ms, now_ms, 45_000))
+    return from_log(
+        log.events, log.reach(**reach), EMPTY.group.name, HistoryQuery(T0 - _HOUR_MS, now_ms, now_ms, 45_000)
+    )
 
 
 def some(number: int) -> tuple[GenerationMember, ...]:
@@ -267,22 +268,9 @@ def test_what_was_not_read_is_not_claimed() -> None:
     assert history_of(replace(timeline, reach=whole)).since_ms == T0 - 3_600_000
 
 
-def test_settings_and_when_it_became_empty() -> None:
-    log = Log().at(0).generation(1, member("a/1", 0)).at(60).generation(2)
-
-    assert told(log).lag.members == {}
-    assert told(log).lag.emptied_record_ms == T0 + 60_000
-    live = Log().at(0).generation(1, member("a/1", 0, session_timeout_ms=6000, rebalance_timeout_ms=None))
-    assert told(live).lag.members == {"a/1": MemberFacts(None, 6000)}
-    assert told(live).lag.emptied_record_ms is None
-
-
-def test_commits_that_stand_with_the_newest_topic_id() -> None:
+def test_the_newest_topic_id_of_a_commit_that_stands() -> None:
     log = Log().at(0).commit(0, 5, topic_id="old").at(1).commit(0, 6, topic_id="new").at(2)
     log.commit(0, 99, topic_id="aborted", producer_id=7, ending=TransactionEnd.ABORTED)
     log.commit(1, 3).commit(1, None)
 
-    found = told(log)
-    commits = {tp: [(c.offset, c.timestamp_ms, c.by_tool) for c in of_one] for tp, of_one in found.lag.commits.items()}
-    assert commits == {(TOPIC, 0): [(5, T0, True), (6, T0 + 1000, True)]}
-    assert found.topic_ids == {(TOPIC, 0): "new"}
+    assert told(log).topic_ids == {(TOPIC, 0): "new"}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from kgroup.groups.lag.evidence import GroupChurn
+from kgroup.groups.lag.evidence import GroupChurn, MemberFacts
 from kgroup.groups.lag.from_log import from_log
 from kgroup.model.group_log import (
     CommitWritten,
@@ -175,6 +175,14 @@ def test_the_broker_counts_from_the_last_record(events: Sequence[Event], type_: 
     found = from_log(events, WHOLE, group([], state="Empty", type=type_), NOW)
 
     assert found.emptied_record_ms == (None if ago is None else NOW - ago * MINUTE)
+
+
+def test_the_settings_of_members() -> None:
+    """Those of the newest generation; a group that is Empty has none."""
+    read = from_log([generation(5, "a")], WHOLE, group([]), NOW)
+
+    assert read.members == {"a": MemberFacts(3_600_000, 45_000)}
+    assert from_log([generation(5, "a"), generation(3)], WHOLE, group([], state="Empty"), NOW).members == {}
 
 
 RELEASE = "kgroup cu-7f3a 3 release 70"
