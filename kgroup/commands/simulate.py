@@ -315,7 +315,6 @@ def _worth(reporter: Reporter, which: Selection, groups: Sequence[Group]) -> lis
 
 
 def _from_file(which: Selection, path: str) -> list[Group]:
-    """The chosen groups of a file."""
     from kgroup.groups.described_file import parse_described
     from kgroup.support.input_file import read_text, source_name
 

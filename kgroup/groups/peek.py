@@ -79,8 +79,6 @@ class PeekRequest(msgspec.Struct, frozen=True):
 
 
 class PeekTarget(PartitionValue, msgspec.Struct, frozen=True):
-    """A partition to read."""
-
     topic: str
     partition: int
     group: str | None = None

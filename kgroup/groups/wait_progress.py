@@ -87,7 +87,6 @@ class GroupVersion(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, group: Group | None) -> GroupVersion:
-        """The version of an observed group."""
         if group is None:
             return cls()
         return cls(group.type, group.group_epoch if group.type == "consumer" else group.generation)

@@ -21,7 +21,6 @@ class Format(StrEnum):
 
     @property
     def is_page(self) -> bool:
-        """Whether it is a page for people."""
         return self in (Format.TABLE, Format.WIDE, Format.MARKDOWN)
 
 

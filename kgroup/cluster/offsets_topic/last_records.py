@@ -199,7 +199,6 @@ class _LastOfEach:
         return chain(self._last.values(), self._then.values(), self._undecided.values())
 
     def topic_ids(self) -> set[str]:
-        """The ids of topics in assignments."""
         return topic_ids(record.raw for record in self._all())
 
     def logs(self, topics: Mapping[str, str], reach: ScannedRange) -> dict[str, GroupLog]:

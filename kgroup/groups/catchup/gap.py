@@ -132,7 +132,6 @@ class Gap(msgspec.Struct, frozen=True):
 
     @property
     def offsets(self) -> int:
-        """Offsets to be replayed."""
         return sum(item.offsets for item in self.ranges)
 
     @property

@@ -56,7 +56,6 @@ class ReplaySamples(msgspec.Struct, frozen=True):
 
 
 def range_key(row: RangeVerification) -> RangeKey:
-    """The range that a row is about."""
     return row.topic, row.partition, row.start
 
 

@@ -45,7 +45,6 @@ class StartPlan(msgspec.Struct, frozen=True):
 
     @property
     def gap(self) -> Gap:
-        """The gap."""
         return self.gap_input.gap
 
     @property
@@ -184,12 +183,10 @@ class Cancellation(msgspec.Struct, frozen=True):
 
     @property
     def refusals(self) -> tuple[Refusal, ...]:
-        """The refusal, if there is one."""
         return () if self.refusal is None else (Refusal(self.state.snapshot.plan.group, self.refusal),)
 
     @property
     def moves(self) -> tuple[MovedOffset, ...]:
-        """The moves back."""
         moves = self.decision.moves if isinstance(self.decision, MoveBack) else ()
         return tuple(MovedOffset(*move.tp, offset_of(move.old_commit), move.offset) for move in moves)
 

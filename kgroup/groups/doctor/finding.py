@@ -28,8 +28,6 @@ class RuleScope(ExplainedEnum):
 
 
 class Severity(ExplainedEnum):
-    """The severity of a finding."""
-
     INFO = "info", "could be better"
     WARNING = "warning", "will fail one day, or has a cost now"
     CRITICAL = "critical", "loses records or stops reading now"

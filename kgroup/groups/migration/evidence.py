@@ -73,7 +73,6 @@ class MigrationCase(msgspec.Struct, frozen=True):
 
     @property
     def group(self) -> Group:
-        """The group now."""
         return self.evidence.group
 
     @property
@@ -88,17 +87,14 @@ class MigrationCase(msgspec.Struct, frozen=True):
 
     @property
     def to_consumer(self) -> bool:
-        """Whether the target is the consumer protocol."""
         return self.request.target == "consumer"
 
     @property
     def empty(self) -> bool:
-        """Whether the group has no members."""
         return self.group.is_empty
 
     @property
     def live(self) -> bool:
-        """Whether the group has members."""
         return not self.empty
 
     @property

@@ -182,7 +182,6 @@ class FollowedGroup(msgspec.Struct, frozen=True):
 
     @property
     def member_count(self) -> int:
-        """Number of members."""
         return len(_members(self.group))
 
     def rollout(self, waited_s: float) -> GroupRollout:

@@ -59,7 +59,6 @@ def of_refresh(
 
 
 def write_json(document: Envelope, stream: IO[str]) -> None:
-    """Write the document indented."""
     stream.write(json_safe(json.dumps(plain(document), indent=2, ensure_ascii=not is_utf(stream))) + "\n")
 
 

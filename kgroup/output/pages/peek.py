@@ -31,7 +31,6 @@ class PeekView(msgspec.Struct, frozen=True):
 def outcome(
     partitions: Sequence[PeekedPartition], errors: tuple[RowError, ...], cluster: ClusterRef, view: PeekView
 ) -> Outcome:
-    """The outcome of ``kgroup peek``."""
     return Outcome(
         data=tuple(partition.document for partition in partitions),
         screen=lambda: screen(partitions, view),
