@@ -29,7 +29,7 @@ from kgroup.model.groups import Group, ListedGroup, is_of_consumers
 from kgroup.model.migration_facts import HEARTBEAT_CONFIG, SESSION_CONFIG
 from kgroup.model.reporter import Reporter
 from kgroup.queries.facts import read_facts
-from kgroup.queries.migration_evidence import PAST_BUDGET_S, migration_evidence
+from kgroup.queries.migration_evidence import PAST_BUDGET_S, evidence_of_other_kind, with_pending
 from kgroup.queries.snapshots import choose_groups, refuse_foreign
 from kgroup.support.errors import Refused, refusal_code
 from kgroup.support.units import plural
@@ -152,17 +152,19 @@ def _plan_migration(
     need = Need(0, lag=False, readiness=SharedTime(PAST_BUDGET_S, len(groups)))
     read = read_facts(cluster, groups, need)
     layouts = {topic: layout for each in read.values() for topic, layout in each.shared.layouts.items()}
-    readiness = {name: each.readiness for name, each in read.items() if each.readiness}
-    for unknown in dict.fromkeys(f"{each.unknown}" for each in readiness.values() if each.unknown):
+    for unknown in {f"{each.unknown_pasts}" for each in read.values() if each.unknown_pasts}:
         reporter.note(unknown)
-    evidence = migration_evidence(
-        candidates.selected,
-        readiness,
-        layouts,
-        cluster.now_ms(),
-        candidates.others,
-        options.clients.used,
-        options.configured,
+    evidence = (
+        *(
+            replace(
+                with_pending(each.migration, candidates.selected),
+                clients=tuple(client for of, client in options.clients.used if of in (None, name)),
+                configured=options.configured,
+            )
+            for name, each in read.items()
+            if each.migration
+        ),
+        *(evidence_of_other_kind(group, cluster.now_ms()) for group in candidates.others),
     )
     wanted = options.wanted
     assessed = worst_first([assess_readiness(item, wanted, options.rules) for item in evidence])

@@ -36,7 +36,7 @@ from kgroup.model.reporter import Reporter
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.facts import GroupFacts, first_unread, read_facts
 from kgroup.queries.migration_data import load_rules
-from kgroup.queries.migration_evidence import PAST_BUDGET_S, migration_evidence
+from kgroup.queries.migration_evidence import PAST_BUDGET_S, with_pending
 from kgroup.support.errors import KgroupError, NotFound
 from kgroup.support.units import plural
 
@@ -97,8 +97,8 @@ class GroupsReader:
         for at, facts in enumerate(read.values()):
             unread = None if facts.shared.logs.forbidden else facts.unread
             self._cut_short += filter(None, (self.need.no_log or unread or facts.stopped,))
-            if at == 0 and facts.readiness and facts.readiness.unknown:
-                self._unknown_pasts.append(facts.readiness.unknown)
+            if at == 0 and facts.unknown_pasts:
+                self._unknown_pasts.append(facts.unknown_pasts)
         return read
 
     def note(self, reporter: Reporter) -> None:
@@ -120,12 +120,16 @@ def group_snapshots(reader: GroupsReader, snapshot: Snapshot, part: int) -> tupl
     if not snapshot.groups:
         return ()
     read = reader.read([without_stale_members(group) for group in snapshot.groups], part)
-    readiness = {name: each.readiness for name, each in read.items() if each.readiness}
-    first = next(iter(read.values()))
     selected = without_unread_groups(snapshot.groups, snapshot.errors)
-    evidence = migration_evidence(selected, readiness, first.shared.layouts, first.evidence.now_ms)
-    by_name = {item.group.name: item for item in evidence}
-    known = [_snapshot(facts, by_name.get(name), reader, snapshot.errors) for name, facts in read.items()]
+    known = [
+        _snapshot(
+            facts,
+            with_pending(facts.migration, selected) if facts.migration and name in selected.names else None,
+            reader,
+            snapshot.errors,
+        )
+        for name, facts in read.items()
+    ]
     return _with_first_unread(reader.cluster, known)
 
 

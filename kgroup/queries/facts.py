@@ -37,9 +37,10 @@ from kgroup.queries.lag_cache import cached_lag_facts
 from kgroup.support.errors import KgroupError, NotAuthorized
 
 if TYPE_CHECKING:
+    from kgroup.cluster.offsets_topic.group_past import UnknownPasts
     from kgroup.cluster.topic_retention import TopicRetentions
+    from kgroup.groups.migration.evidence import MigrationEvidence
     from kgroup.model import migration_facts as told_facts
-    from kgroup.queries.migration_evidence import ReadinessFacts
 
 RATES_MS = (RATE_SPAN.value, RECENT_SPAN.value)
 """How long ago the log ends are read from which rates are measured."""
@@ -61,14 +62,16 @@ class GroupFacts(msgspec.Struct, frozen=True):
 
     ``stopped`` is why its log was not read back far enough, ``unread`` why it was not read at all; None if it was.
     ``group`` has all partitions of its topics if those were asked for. ``shared`` is what was read of all groups at
-    once, ``log`` what the group's log shows, ``readiness`` what its migration depends on.
+    once, ``log`` what the group's log shows, ``migration`` what its migration depends on. ``unknown_pasts`` is what is
+    not known of the pasts of these groups.
     """
 
     group: Group
     shared: LagFacts
     evidence: LagEvidence
     log: LagLogFacts | None = None
-    readiness: ReadinessFacts | None = None
+    migration: MigrationEvidence | None = None
+    unknown_pasts: UnknownPasts | None = None
     generation: int | None = None
     leader: str | None = None
     stopped: str | None = None
@@ -92,10 +95,11 @@ def read_facts(
     if need.readiness is None:
         return read
     # Imported here: lag needs no clients of ACLs and configs.
-    from kgroup.queries.migration_evidence import read_readiness
+    from kgroup.queries.migration_evidence import read_evidence
 
-    readiness = read_readiness(cluster, groups, need.readiness, facts.logs.pasts)
-    return {name: replace(each, readiness=readiness[name]) for name, each in read.items()}
+    pasts = facts.logs.pasts
+    evidence, unknown = read_evidence(cluster, groups, facts.layouts, now_ms, need.readiness, pasts)
+    return {name: replace(each, migration=evidence[name], unknown_pasts=unknown) for name, each in read.items()}
 
 
 def _read_lag_facts(

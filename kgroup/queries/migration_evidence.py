@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import msgspec
+from msgspec.structs import replace
 
 from kgroup.cluster import acls
 from kgroup.cluster.broker_errors import PENDING_TRANSACTION
@@ -31,23 +31,20 @@ ClientUse = Sequence[tuple[str | None, ApplicationClient]]
 """The clients of applications, each with the group it belongs to (None: all groups)."""
 
 
-class ReadinessFacts(msgspec.Struct, frozen=True):
-    """What the migration of a group depends on; ``unknown`` is what is not known of the pasts of all groups."""
+def read_evidence(
+    cluster: Cluster,
+    groups: Sequence[Group],
+    layouts: Layouts,
+    now_ms: int,
+    past_time: SharedTime,
+    known_pasts: Mapping[str, GroupPast],
+) -> tuple[dict[str, MigrationEvidence], UnknownPasts | None]:
+    """(The evidence by group, what of their pasts is not known). Unreadable data is None; ``unread`` has the reasons.
 
-    broker: BrokerFacts
-    past: GroupPast | None
-    configs: Mapping[str, str] | KgroupError | None
-    access: Access | KgroupError | None
-    may_hide: bool | None
-    unknown: UnknownPasts | None
-
-
-def read_readiness(
-    cluster: Cluster, groups: Sequence[Group], past_time: SharedTime, known_pasts: Mapping[str, GroupPast]
-) -> dict[str, ReadinessFacts]:
-    """What the migration of each group depends on; ``past_time`` is for the pasts other than ``known_pasts``."""
+    ``layouts`` are those of all their topics. ``past_time`` is for the pasts other than ``known_pasts``.
+    """
     if not groups:
-        return {}
+        return {}, None
     topics = {group.name: sorted(group.topics) for group in groups}
     facts = cluster.ask(broker_facts, {group.coordinator.id for group in groups if group.coordinator})
     configs = cluster.ask(group_configs, list(topics))
@@ -60,17 +57,31 @@ def read_readiness(
         if unknown := [group for group in groups if group.name not in pasts]:
             read, note = cluster.pasts(unknown, share_s, to_start=may_hide is not False)
             pasts |= read
-    return {
-        group.name: ReadinessFacts(
+    missing_topics = {topic for topic, layout in layouts.items() if isinstance(layout, NotFound)}
+    evidence = {}
+    for group in groups:
+        name, past = group.name, pasts.get(group.name)
+        unread = {"past": f"{note}"} if note and past is None else {}
+        own_configs = configs.get(name)
+        if isinstance(own_configs, KgroupError):
+            unread["configs"] = own_configs.message
+        own_access = access if isinstance(access, KgroupError) else access.get(name)
+        if isinstance(own_access, KgroupError):
+            unread["access"] = own_access.message
+        evidence[name] = MigrationEvidence(
+            group=without_stale_members(group),
+            kind=group.type,
             broker=facts.get(group.coordinator.id, BrokerFacts()) if group.coordinator else BrokerFacts(),
-            past=pasts.get(group.name),
-            configs=configs.get(group.name),
-            access=access if isinstance(access, KgroupError) else access.get(group.name),
+            past=past,
+            configs=None if isinstance(own_configs, KgroupError) else own_configs,
+            access=None if isinstance(own_access, KgroupError) else own_access,
+            now_ms=now_ms,
+            pending=past.pending if past else (),
+            gone=tuple(sorted(missing_topics & {topic for topic, _ in committed(group)})),
             may_hide=may_hide,
-            unknown=note,
+            unread=unread,
         )
-        for group in groups
-    }
+    return evidence, note
 
 
 def _may_hide(cluster: Cluster, access: Mapping[str, Access] | KgroupError) -> bool | None:
@@ -80,54 +91,17 @@ def _may_hide(cluster: Cluster, access: Mapping[str, Access] | KgroupError) -> b
     return any(item.authorizer for item in access.values()) and cluster.ask(may_hide_topics)
 
 
-def migration_evidence(
-    selected: SelectedGroups,
-    read: Mapping[str, ReadinessFacts],
-    layouts: Layouts,
-    now_ms: int,
-    others: Sequence[ListedGroup] = (),
-    clients: ClientUse = (),
-    configured: tuple[str, ...] = (),
-) -> tuple[MigrationEvidence, ...]:
-    """The evidence of these groups, in their order; unreadable data is None, with the reason in ``unread``.
-
-    ``others`` are groups of types that kgroup cannot describe. ``configured`` are the assignors in the application's
-    own configuration.
-    """
-    missing_topics = {topic for topic, layout in layouts.items() if isinstance(layout, NotFound)}
-    pending: dict[str, list[TopicPartition]] = {}
-    for (name, topic, number), error in selected.unread.items():
-        if error.code == PENDING_TRANSACTION:
-            pending.setdefault(name, []).append(TopicPartition(topic, number))
-    evidence = []
-    for group in selected.groups:
-        name, facts = group.name, read[group.name]
-        unread = {"past": f"{facts.unknown}"} if facts.unknown and facts.past is None else {}
-        if isinstance(facts.configs, KgroupError):
-            unread["configs"] = facts.configs.message
-        if isinstance(facts.access, KgroupError):
-            unread["access"] = facts.access.message
-        evidence.append(
-            MigrationEvidence(
-                group=without_stale_members(group),
-                kind=group.type,
-                broker=facts.broker,
-                past=facts.past,
-                configs=None if isinstance(facts.configs, KgroupError) else facts.configs,
-                access=None if isinstance(facts.access, KgroupError) else facts.access,
-                now_ms=now_ms,
-                pending=tuple(sorted({*pending.get(name, ()), *(facts.past.pending if facts.past else ())})),
-                gone=tuple(sorted(missing_topics & {topic for topic, _ in committed(group)})),
-                clients=tuple(client for of, client in clients if of in (None, name)),
-                configured=configured,
-                may_hide=facts.may_hide,
-                unread=unread,
-            )
-        )
-    return (*evidence, *(_of_other_kind(group, now_ms) for group in others))
+def with_pending(evidence: MigrationEvidence, selected: SelectedGroups) -> MigrationEvidence:
+    """The evidence with the partitions whose commits the broker did not show because a transaction is open."""
+    pending = {
+        TopicPartition(topic, number)
+        for (name, topic, number), error in selected.unread.items()
+        if name == evidence.group.name and error.code == PENDING_TRANSACTION
+    }
+    return replace(evidence, pending=tuple(sorted({*pending, *evidence.pending})))
 
 
-def _of_other_kind(listed: ListedGroup, now_ms: int) -> MigrationEvidence:
+def evidence_of_other_kind(listed: ListedGroup, now_ms: int) -> MigrationEvidence:
     """The evidence of a share or streams group: nothing of it is read."""
     group = Group(
         name=listed.name,

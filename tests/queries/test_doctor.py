@@ -15,11 +15,9 @@ from kgroup.cluster.offsets_topic.group_past import UnknownPasts
 from kgroup.cluster.snapshot import Cluster
 from kgroup.groups.lag.evidence import LagEvidence
 from kgroup.model.groups import Group
-from kgroup.model.migration_facts import BrokerFacts
 from kgroup.output.reporter import StderrReporter
 from kgroup.queries.doctor import GroupsReader, ScanDepth
 from kgroup.queries.facts import GroupFacts
-from kgroup.queries.migration_evidence import ReadinessFacts
 from tests.helpers.cases.lag import group
 
 SCAN, NO_SCAN = ScanDepth(3_600_000, 8.0), ScanDepth(3_600_000, 0.0)
@@ -50,9 +48,8 @@ def notes(monkeypatch: pytest.MonkeyPatch, facts: GroupFacts, depth: ScanDepth, 
 
 def facts(logs: GroupLogs, unread: str | None = None, stopped: str | None = None) -> GroupFacts:
     unknown = UnknownPasts(1, 2, "it is long")
-    readiness = ReadinessFacts(BrokerFacts(), None, None, None, False, unknown)
     shared = LagFacts({}, {}, logs, {}, {})
-    return GroupFacts(group([]), shared, LagEvidence(now_ms=1), readiness=readiness, unread=unread, stopped=stopped)
+    return GroupFacts(group([]), shared, LagEvidence(now_ms=1), unknown_pasts=unknown, unread=unread, stopped=stopped)
 
 
 @pytest.mark.parametrize(
