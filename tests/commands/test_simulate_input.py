@@ -248,37 +248,10 @@ def test_groups_of_which_nothing_can_be_said(
     assert result.json["errors"][0]["code"] == code
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("", "is not JSON"),
-        ("{", "is not JSON"),
-        ("[" * 100_000, "nested too deeply"),
-        ("[]", "the document: expected `object`, got `array`"),
-        ('"svc"', "the document: expected `object`, got `str`"),
-        ("{}", "the document: object missing required field `group`"),
-        ('{"kind": "kgroup.list/v1", "data": []}', "is of kind kgroup.list/v1"),
-        ('{"kind": "kgroup.describe/v1"}', "the document: object missing required field `data`"),
-        ('{"kind": "kgroup.describe/v1", "data": []}', "the file has no groups"),
-        ('{"kind": "kgroup.describe/v1", "data": [7]}', "data[0]: expected `object`, got `int`"),
-        ('{"type": "share", "group": "svc", "state": "Stable"}', "only classic and consumer groups"),
-        ('{"type": "classic", "group": "svc", "state": 7}', "state: expected `str`, got `int`"),
-        ('{"type": "classic", "group": "svc", "state": "Stable", "members": {}}',
-         "members: expected `array | null`, got `object`"),
-        ('{"type": "classic", "group": "svc", "state": "Stable", "members": [{}]}',
-         "members[0]: object missing required field `member_id`"),
-        ('{"type": "classic", "group": "svc", "state": "Stable", "partitions": [{"topic": "t", "partition": -1}]}',
-         "partitions[0].partition: expected `int` >= 0"),
-        ('{"type": "classic", "group": "svc", "state": "Stable", "partitions": [{"topic": "t", "partition": 1e3}]}',
-         "partitions[0].partition: expected `int`, got `float`"),
-    ],
-)  # fmt: skip
-def test_broken_files(kgroup_cli: CommandLine, tmp_path: Path, silent: socket.socket, text: str, said: str) -> None:
+def test_a_broken_file(kgroup_cli: CommandLine, tmp_path: Path, silent: socket.socket) -> None:
     path = tmp_path / "svc.json"
-    path.write_text(text, encoding="utf-8")
-    result = kgroup_cli("simulate", "--from-file", str(path), "--add", "1", exit_code=2)
-    assert said in result.stderr
-    assert str(path) in result.stderr
+    path.write_text("{", encoding="utf-8")
+    assert f"{path} is not JSON" in kgroup_cli("simulate", "--from-file", str(path), "--add", "1", exit_code=2).stderr
 
 
 def test_files_that_cannot_be_read(kgroup_cli: CommandLine, tmp_path: Path) -> None:
@@ -287,15 +260,6 @@ def test_files_that_cannot_be_read(kgroup_cli: CommandLine, tmp_path: Path) -> N
     binary = tmp_path / "binary"
     binary.write_bytes(b"\xff\xfe")
     assert "is not UTF-8" in kgroup_cli("simulate", "--from-file", str(binary), "--add", "1", exit_code=2).stderr
-
-
-def test_members_and_groups_twice(kgroup_cli: CommandLine, tmp_path: Path) -> None:
-    path = write(tmp_path, described(), described())
-    assert (
-        "svc is in the file twice" in kgroup_cli("simulate", "--from-file", str(path), "--add", "1", exit_code=2).stderr
-    )
-    path = write(tmp_path, described(members=[member(0, [0]), member(0, [1])]))
-    assert "a member id twice" in kgroup_cli("simulate", "--from-file", str(path), "--add", "1", exit_code=2).stderr
 
 
 def balance(members: int, fewest: int, most: int) -> dict[str, int]:

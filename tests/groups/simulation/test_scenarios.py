@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import uuid
-from contextlib import suppress
-from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from kgroup.groups.assignors.java_order import members_as_coordinated, members_in_hash_order, string_hash
 from kgroup.groups.assignors.model import AssignorTopic, Subscriber
-from kgroup.groups.described_file import parse_described
 from kgroup.groups.simulation.durations import KnownDurations, MeasuredRebalances, choose_durations, measured_rebalances
 from kgroup.groups.simulation.model import (
     GroupChange,
@@ -202,31 +196,3 @@ def test_where_durations_come_from(
     named = found.sources
     assert (named.restart, named.session, named.rebalance, named.handover) == sources
     assert named.rebalances_seen == (41 if "log" in sources else None)
-
-
-# Files
-
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-2, 3) | st.floats(allow_nan=True) | st.text(max_size=3),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
-    max_leaves=4,
-)
-
-
-@settings(max_examples=150)
-@given(data=st.data())
-def test_no_file_makes_it_fail(data: st.DataObject) -> None:
-    """Whatever stands where a field should be: the groups, or a UsageError."""
-    member: dict[str, Any] = {
-        "member_id": "a", "client_id": "a", "host": "h", "subscription": ["t"],
-        "assignment": [{"topic": "t", "partitions": [0]}],
-    }  # fmt: skip
-    document: dict[str, Any] = {
-        "group": "g", "type": "classic", "state": "Stable", "members": [member],
-        "partitions": [{"topic": "t", "partition": 0}],
-    }  # fmt: skip
-    target = data.draw(st.sampled_from([document, member, member["assignment"][0], document["partitions"][0]]))
-    target[data.draw(st.sampled_from([*target, "instance_id", "target_assignment"]))] = data.draw(VALUES)
-    with suppress(UsageError):
-        (found,) = parse_described(json.dumps(document), "a file")
-        assert found.name == document["group"]
