@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 
 from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.rights import Operations, Rights
@@ -117,12 +117,8 @@ def _note_unknown(reporter: Reporter, rights: Rights) -> None:
     unknown = [
         plural(count, kind)
         for kind, rights_of in (("group", rights.groups), ("topic", rights.topics))
-        if (count := _count_unknown(rights_of))
+        if (count := sum(may is None for may in rights_of.values()))
     ]
     if unknown:
         why = rights.reason or "the brokers do not report which operations are authorized"
         reporter.note(f"whether this user may change {' and '.join(unknown)} is unknown: {why}")
-
-
-def _count_unknown(rights_of: Mapping[str, Operations | None]) -> int:
-    return sum(may is None for may in rights_of.values())

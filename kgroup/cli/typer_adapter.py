@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable
-from dataclasses import MISSING, Field, fields, is_dataclass, replace
+from dataclasses import MISSING, fields, is_dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_args, get_type_hints
 
@@ -216,17 +216,16 @@ def _pick(values: dict[str, Any], bundle: type) -> dict[str, Any]:
 def _bundle_parameters(bundles: dict[str, type]) -> list[inspect.Parameter]:
     return [
         inspect.Parameter(
-            field.name, inspect.Parameter.KEYWORD_ONLY, annotation=hints[field.name], default=_default(field)
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            annotation=hints[field.name],
+            default=inspect.Parameter.empty if field.default is MISSING else field.default,
         )
         for bundle in bundles.values()
         for hints in [field_annotations(bundle)]
         for field in fields(bundle)
         if field.name in hints
     ]
-
-
-def _default(field: Field[Any]) -> Any:
-    return inspect.Parameter.empty if field.default is MISSING else field.default
 
 
 def _sign(callback: Any, parameters: list[inspect.Parameter]) -> None:

@@ -26,7 +26,6 @@ from kgroup.groups.simulation.lag_effect import MeasuredLag
 from kgroup.groups.simulation.model import (
     GroupChange,
     RestartStrategy,
-    SimulatedGroup,
     known_assignors,
     parse_growth,
     parse_removed,
@@ -278,7 +277,8 @@ def _ways(
     check_grown(group, change.grown or (), {topic.name: topic for topic in topics})
     exactly = replace(change, leaving=leavers(group, change.leaving))
     check_numbers(group, exactly)
-    return exactly, scenarios(subject, exactly, assignor, _is_known(group, subject))
+    is_known = group.assignor in known_assignors(subject.protocol)
+    return exactly, scenarios(subject, exactly, assignor, is_known)
 
 
 def _play(
@@ -298,10 +298,6 @@ def _play(
 
 def _needs_members(change: GroupChange) -> bool:
     return bool(change.remove or change.leaving or change.kill or change.restart)
-
-
-def _is_known(group: Group, subject: SimulatedGroup) -> bool:
-    return group.assignor in known_assignors(subject.protocol)
 
 
 def _worth(reporter: Reporter, which: Selection, groups: Sequence[Group]) -> list[Group]:

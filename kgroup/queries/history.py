@@ -173,10 +173,11 @@ class Histories:
     def _history(self, group: str) -> GroupHistory:
         request = self._request
         now_ms = self._cluster.now_ms()
+        # Records written during the read belong to it, whatever the brokers' clocks show.
+        last_ms = max([now_ms, *(event.at_ms for event in self._events[group][-1:])])
         query = HistoryQuery(
             since_ms=self._since_ms(now_ms),
-            # Records written during the read belong to it, whatever the brokers' clocks show.
-            until_ms=_last_ms(self._events[group], now_ms) if request.until_ms is None else request.until_ms,
+            until_ms=last_ms if request.until_ms is None else request.until_ms,
             now_ms=now_ms,
             session_ms=self._sessions_ms.get(group),
             state=self._states[group],
@@ -229,10 +230,6 @@ def read_jumps(cluster: Cluster, group: str, own: OwnChanges) -> GroupHistory | 
 def _last_state(events: Sequence[Event]) -> Event | None:
     kinds = (GenerationWritten, EpochWritten, GroupDeleted, ForeignGroupWritten)
     return next((event for event in reversed(events) if isinstance(event, kinds)), None)
-
-
-def _last_ms(events: Sequence[Event], now_ms: int) -> int:
-    return max(now_ms, events[-1].at_ms) if events else now_ms
 
 
 def _longer(reach: ScannedRange, more: ScannedRange, floor: int) -> ScannedRange:

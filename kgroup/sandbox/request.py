@@ -64,7 +64,8 @@ class SandboxRequest(msgspec.Struct, frozen=True):
         names = {node.node_id: listener_names(node.role, layout.listeners) for node in layout.nodes}
         first = layout.brokers[0].ports.get(CLIENTS)
         fit = all(set(node.ports) == set(names[node.node_id]) for node in layout.nodes)
-        if fit and not retry and self.port in (None, first) and all(map(ports.is_free, _all_ports(layout))):
+        all_ports = (port for node in layout.nodes for port in node.ports.values())
+        if fit and not retry and self.port in (None, first) and all(map(ports.is_free, all_ports)):
             return layout
         fixed = self._client_ports(layout, None if retry else preferred)
         others = sum(map(len, names.values())) - len(fixed)
@@ -92,10 +93,6 @@ class SandboxRequest(msgspec.Struct, frozen=True):
             code="port-taken",
             hint="Without --port, kgroup chooses a free port.",
         )
-
-
-def _all_ports(layout: Layout) -> tuple[int, ...]:
-    return tuple(port for node in layout.nodes for port in node.ports.values())
 
 
 def _count(layout: Layout) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from kgroup.groups.foreign_owners import Owner, foreign_owner
 from kgroup.groups.member_labels import labels
 from kgroup.groups.migration.check import CheckSubject, MigrationCheck
@@ -200,7 +198,7 @@ def static_members(case: MigrationCase) -> MigrationCheck | None:
 
 def regex(case: MigrationCase) -> MigrationCheck | None:
     """Subscriptions by pattern; classic members send only matched topics, so only consumer members show a pattern."""
-    patterns = _patterns(case)
+    patterns = sorted({m.subscription_regex for m in case.members if m.subscription_regex})
     if case.to_consumer:
         if patterns:
             return REGEX.ok(f"matched by the server already: {some_of(patterns)}")
@@ -216,10 +214,6 @@ def regex(case: MigrationCase) -> MigrationCheck | None:
     if case.members:
         return REGEX.ok("no member subscribes by pattern")
     return REGEX.unknown("an Empty group does not show whether the application subscribes by pattern")
-
-
-def _patterns(case: MigrationCase) -> Sequence[str]:
-    return sorted({m.subscription_regex for m in case.members if m.subscription_regex})
 
 
 def rack(case: MigrationCase) -> MigrationCheck | None:

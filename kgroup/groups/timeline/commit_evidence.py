@@ -66,7 +66,7 @@ class CommitEvidence:
         """Median time in ms between two commits of one partition; None below three such gaps."""
         gaps: list[int] = []
         for of_partition in self._by_partition.values():
-            gaps += _gaps(of_partition.times)
+            gaps += (later - earlier for earlier, later in pairwise(of_partition.times) if later > earlier)
             if len(gaps) > _LARGEST_SCAN:
                 break
         return round(median(gaps)) if len(gaps) >= _GAPS_FOR_A_RHYTHM else None
@@ -120,7 +120,3 @@ def _by_partition(commits: Iterable[CommitWritten]) -> dict[TopicPartition, _Com
     for commit in commits:
         by_partition[commit.tp].append(commit)
     return {tp: _Commits(of_partition) for tp, of_partition in by_partition.items()}
-
-
-def _gaps(times: Sequence[int]) -> list[int]:
-    return [later - earlier for earlier, later in pairwise(times) if later > earlier]

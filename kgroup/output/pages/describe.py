@@ -231,7 +231,7 @@ def membership_line(group: Group) -> str:
     if group.assignor:
         parts.append(f"{group.assignor} assignor")
     if group.leader:
-        parts.append(f"leader {_name_of(group, group.leader)}")
+        parts.append(f"leader {member_names(group).get(group.leader, group.leader)}")
     if group.coordinator:
         parts.append(f"coordinator {coordinator_text(group.coordinator)}")
     return ", ".join(parts)
@@ -377,10 +377,6 @@ def _with_wide_columns(columns: Sequence[Column], only: str | None) -> tuple[Col
         replace(column, wide=False, drop=_DROPPED_FIRST) if column.wide and only in (None, column.title) else column
         for column in columns
     )
-
-
-def _name_of(group: Group, member_id: str) -> str:
-    return member_names(group).get(member_id, member_id)
 
 
 def _state_row(group: Group) -> tuple[Cell, ...]:
