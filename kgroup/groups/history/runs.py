@@ -68,7 +68,8 @@ def job_words(runs: Sequence[Run], first_unread_ms: int | None, now_ms: int, *, 
     """Why an Empty group with unread records may be a job that is not due; None if its consumers are missing.
 
     Its last run left, and read to the end: what is unread came later, first at ``first_unread_ms``, None: not known.
-    Where the log has one run only, all of that came just after it: ``quiet`` is whether it is little, and no more does.
+    ``quiet`` is whether that is little, and no more arrives. One or two runs do not show when the next one is late: then
+    nothing is missing as long as all of it may have come within a minute after the last one.
     """
     if not runs or not runs[-1].left or first_unread_ms is None:
         return None
@@ -76,13 +77,14 @@ def job_words(runs: Sequence[Run], first_unread_ms: int | None, now_ms: int, *, 
     if first_unread_ms < ended_ms - SERIES_PAUSE.value:
         return None
     due_ms = next_run_ms(runs)
-    if due_ms is not None:
+    if due_ms is not None and (now_ms <= due_ms or is_known_job(runs)):
         or_missing = "" if is_known_job(runs) else ", or its consumers are missing, the log does not show which"
         due = f"as its runs so far, the next one begins by {short_time(due_ms, now_ms)}"
         return f"a job that is not due{or_missing}: {due}" if now_ms <= due_ms else None
-    if not quiet or now_ms - ended_ms >= RATE_SPAN.value:
+    if not quiet or now_ms - ended_ms >= RATE_SPAN.value + RESTART.value:
         return None
+    which = "its only known run" if due_ms is None else "its last run"
     return (
-        "a job that is not due, or its consumers are missing, the log does not show which: its only known run read to "
-        "the end and left, and nothing arrives any more"
+        f"a job that is not due, or its consumers are missing, the log does not show which: {which} read to the end and "
+        "left, and nothing arrives any more"
     )

@@ -20,6 +20,7 @@ def run(began_s: float | None, ended_s: float, *, left: bool = True) -> Run:
 
 HOURLY = (run(0, 5 * M), run(60 * M, 63 * M), run(120 * M, 125 * M))
 ONCE = (run(0, 5 * M),)
+TWICE = (run(0, 1 * M), run(4 * M, 5 * M))
 
 
 @pytest.mark.parametrize(
@@ -42,7 +43,12 @@ ONCE = (run(0, 5 * M),)
         # One run: it may be either, as long as little has come just after it.
         (ONCE, 5 * M, 8 * M, True, "the log does not show which"),
         (ONCE, 5 * M, 8 * M, False, None),
-        (ONCE, 5 * M, 15 * M, True, None),
+        (ONCE, 5 * M, 15.9 * M, True, "its only known run read to the end"),
+        (ONCE, 5 * M, 16 * M, True, None),
+        # Two show one distance, which a third one need not keep.
+        (TWICE, 5 * M, 9 * M, False, "the next one begins by 03:09:00Z"),
+        (TWICE, 5 * M, 10 * M, True, "its last run read to the end"),
+        (TWICE, 5 * M, 10 * M, False, None),
         ((run(None, 5 * M),), 5 * M, 8 * M, True, "the log does not show which"),
         ((), 5 * M, 8 * M, True, None),
     ],
