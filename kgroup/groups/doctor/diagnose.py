@@ -8,6 +8,7 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from kgroup.groups.doctor import about_lag, about_rebalances
 from kgroup.groups.doctor.finding import Answer, Diagnosis, Finding, NotChecked, Rule, Severity
 from kgroup.groups.doctor.rules import CLUSTER_RULES, GROUP_RULES, OF_COMMITS, ORDER
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot
@@ -15,6 +16,16 @@ from kgroup.groups.lag.past import group_past
 from kgroup.model.hidden_commits import hidden_words
 
 _Snapshot = TypeVar("_Snapshot")
+
+_FOLLOW: dict[str, tuple[str, ...]] = {
+    about_rebalances.REBALANCE_STORM.id: (
+        about_lag.LARGE_GAP.id,
+        about_lag.SKEWED_LAG.id,
+        about_rebalances.EAGER.id,
+    ),
+    about_lag.STALLED_COMMITS.id: (about_lag.SKEWED_LAG.id,),
+}
+"""What is found because of another problem, or is advice about its cost: to mend it does not mend the cause."""
 
 
 def diagnose_group(snapshot: GroupSnapshot) -> Diagnosis:
@@ -40,13 +51,30 @@ def _diagnosis(
 ) -> Diagnosis:
     answers = [item for _, apply_rule in rules for item in apply_rule(snapshot)]
     missing = tuple(item for item in answers if isinstance(item, NotChecked))
-    findings = (item for item in answers if isinstance(item, Finding))
+    findings = _ranked([item for item in answers if isinstance(item, Finding)])
     return Diagnosis(
         group,
         tuple(sorted(findings, key=lambda finding: (-finding.severity.rank, ORDER.index(finding.rule)))),
         missing,
         len(rules) - sum(not item.partly for item in missing),
     )
+
+
+def _ranked(findings: Sequence[Finding]) -> Iterable[Finding]:
+    """The findings; one that follows from another is information, and names that one."""
+    causes = {finding.rule: finding for finding in findings if finding.numbers.get("rebalancing", 1)}
+    for finding in findings:
+        of = (causes[rule] for rule, follow in _FOLLOW.items() if rule in causes and finding.rule in follow)
+        cause = next((each for each in of if _may_cause(each, finding)), None)
+        if cause is not None and finding.severity is not Severity.INFO:
+            evidence = f"{finding.evidence}; it follows from {cause.rule}"
+            finding = replace(finding, severity=Severity.INFO, evidence=evidence)
+        yield finding
+
+
+def _may_cause(cause: Finding, finding: Finding) -> bool:
+    """Whether it is about the same: uneven lag elsewhere has another cause."""
+    return finding.rule != about_lag.SKEWED_LAG.id or bool({*finding.affected} & {*cause.affected})
 
 
 def worst_first(diagnoses: Iterable[Diagnosis]) -> tuple[Diagnosis, ...]:

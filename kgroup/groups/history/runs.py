@@ -68,8 +68,8 @@ def job_words(runs: Sequence[Run], first_unread_ms: int | None, now_ms: int, *, 
     """Why an Empty group with unread records may be a job that is not due; None if its consumers are missing.
 
     Its last run left, and read to the end: what is unread came later, first at ``first_unread_ms``, None: not known.
-    ``quiet`` is whether that is little, and no more arrives. One or two runs do not show when the next one is late: then
-    nothing is missing as long as all of it may have come within a minute after the last one.
+    ``quiet`` is whether that is little, and no more arrives. One or two runs do not show when the next one is late:
+    then nothing is missing as long as all of it may have come within a minute after the last one.
     """
     if not runs or not runs[-1].left or first_unread_ms is None:
         return None
@@ -85,6 +85,6 @@ def job_words(runs: Sequence[Run], first_unread_ms: int | None, now_ms: int, *, 
         return None
     which = "its only known run" if due_ms is None else "its last run"
     return (
-        f"a job that is not due, or its consumers are missing, the log does not show which: {which} read to the end and "
-        "left, and nothing arrives any more"
+        "a job that is not due, or its consumers are missing, the log does not show which: "
+        f"{which} read to the end and left, and nothing arrives any more"
     )

@@ -21,7 +21,19 @@ from kgroup.groups.doctor.snapshot import GroupSnapshot
 from kgroup.output.pages.doctor import diagnosis_document
 from kgroup.support.json_line import plain
 from tests.helpers.cases import doctor_of_cluster, doctor_of_members, doctor_of_offsets
-from tests.helpers.cases.doctor import CLUSTER, CRITICAL, HEALTHY, INFO, WARNING, partition
+from tests.helpers.cases.doctor import (
+    CLUSTER,
+    CRITICAL,
+    HEALTHY,
+    INFO,
+    WARNING,
+    A,
+    B,
+    M,
+    S,
+    having,
+    partition,
+)
 
 
 def finding(rule: str, severity: Severity) -> Finding:
@@ -58,6 +70,39 @@ def test_findings_come_worst_first_then_as_in_the_table() -> None:
         "ready-to-migrate",
     ]
     assert told.worst is CRITICAL
+
+
+@pytest.mark.parametrize(
+    ("ago_ms", "severity", "why"),
+    [(10 * S, INFO, "; it follows from rebalance-storm"), (30 * M, WARNING, "")],
+    ids=["a storm that is not over", "a storm that is over"],
+)
+def test_what_follows_from_a_cause_is_information(ago_ms: int, severity: Severity, why: str) -> None:
+    storm = doctor_of_members.stormy(25, M, ago_ms)
+
+    told = diagnose_group(replace(having((A, B), assignor="roundrobin"), history=storm))
+
+    found = {item.rule: item for item in told.findings}
+    assert told.findings[0].rule == "rebalance-storm"
+    assert found["eager-assignor"].severity is severity
+    assert found["eager-assignor"].evidence.partition("their owner stayed")[2] == why
+
+
+def test_uneven_lag_follows_from_the_partition_that_is_stuck() -> None:
+    stuck = doctor_of_offsets.standing(2 * M, lag=9000)
+
+    found = {item.rule: item for item in diagnose_group(stuck).findings}
+
+    assert found["skewed-lag"].affected == found["stalled-commits"].affected == ("orders:0",)
+    assert (found["stalled-commits"].severity, found["skewed-lag"].severity) == (WARNING, INFO)
+
+
+def test_uneven_lag_of_another_member_does_not() -> None:
+    slow = doctor_of_offsets.lagging(9000, 9000, 9000, 0, 0, 0)
+
+    (uneven,) = (item for item in diagnose_group(slow).findings if item.rule == "skewed-lag")
+
+    assert uneven.severity is WARNING
 
 
 def test_subjects_come_worst_first_the_cluster_before_all() -> None:
