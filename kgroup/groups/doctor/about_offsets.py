@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from kgroup.groups.doctor.finding import Answer, Rule, Severity, kgroup_command, unread_partitions_text
 from kgroup.groups.doctor.snapshot import NO_COMMITS, GroupSnapshot
-from kgroup.groups.thresholds import RESET_SHOWN, RESTART
+from kgroup.groups.member_labels import labels
+from kgroup.groups.thresholds import FEW_COMMITS, RESET_SHOWN, RESTART, STORM_ONGOING
+from kgroup.groups.verdict.facts import two_writers as writers_in
 from kgroup.model.groups import Partition, RangeStatus
 from kgroup.support.units import human_count, plural, some_of
 
@@ -25,6 +27,12 @@ MOVED = Rule(
     "KIP-122, kafka-consumer-groups.sh --reset-offsets",
     (RESET_SHOWN,),
 )
+WRITERS = Rule(
+    "two-writers",
+    "two clients commit the same partition: the next owner begins at the offset of either",
+    "Kafka's protocol: a commit of a consumer with assign() is not fenced; KIP-447",
+    (FEW_COMMITS, STORM_ONGOING),
+)
 GONE = Rule(
     "topic-gone",
     "the group reads, or has commits on, a topic that does not exist any more",
@@ -35,6 +43,34 @@ RECREATED = Rule(
     "a topic was recreated: the committed offsets belong to the old topic",
     "KIP-516 (topic ids), KIP-320 (leader epochs)",
 )
+
+
+def two_writers(snapshot: GroupSnapshot) -> Answer:
+    """As ``describe`` finds them: whatever the lag is, which is that of the last of the two commits."""
+    if snapshot.commits is None:
+        return WRITERS.unknown(snapshot.why("commits", NO_COMMITS))
+    writers = writers_in(snapshot.lag, snapshot.evidence)
+    if not writers:
+        return ()
+    owner = writers[0].row.partition.owner
+    label = None if owner is None else labels(snapshot.group)[owner.member_id]
+    more = f"; {len(writers) - 1} more" if len(writers) > 1 else ""
+    return WRITERS.finding(
+        Severity.WARNING,
+        f"{writers[0].words(label, snapshot.now_ms)}{more}",
+        remedy="end the process that does not own the partition, or give it a group id of its own; no undo helps "
+        "while both commit",
+        numbers={
+            "partition_count": len(writers),
+            "fall_count": len(writers[0].falls.indices),
+            "since_ms": snapshot.now_ms - writers[0].since_ms,
+        },
+        affected=[each.row.where for each in writers],
+        commands=(
+            kgroup_command("history", snapshot.group.name, "--commits"),
+            kgroup_command("describe", snapshot.group.name, "--members"),
+        ),
+    )
 
 
 def out_of_range(snapshot: GroupSnapshot) -> Answer:

@@ -21,7 +21,6 @@ from kgroup.groups.offset_resets import OffsetReset
 from kgroup.groups.stuck_record import StuckRecord
 from kgroup.groups.thresholds import ONE_REQUEST_MS
 from kgroup.groups.timeline.steps import CrashLoop
-from kgroup.groups.verdict.facts import fell_repeatedly
 from kgroup.groups.verdict.large_gap import LargeGap
 from kgroup.model.groups import Group, Member
 from kgroup.support.hint import Hint
@@ -40,6 +39,7 @@ def verdict_commands(
     fenced: bool = False,
     resets: Sequence[OffsetReset] = (),
     left: Sequence[str] = (),
+    falls: bool = False,
 ) -> Iterator[Hint]:
     """Commands, the most urgent first.
 
@@ -50,7 +50,7 @@ def verdict_commands(
     left as they did not poll. ``leader`` is the one member that a rebalance waits for. ``fenced`` is whether an
     instance id is taken over again and again, which may be why an offset does not move.
     ``resets`` are those of the last hour; of them only what kgroup did not do is to be undone. ``left`` are topics that
-    the group does not read any more.
+    the group does not read any more. ``falls`` is whether an offset falls back again and again.
     """
     stops = [p for p in report.partitions if p.status is LagStatus.STOP]
     if loops or slow:
@@ -65,7 +65,7 @@ def verdict_commands(
         yield from skip_record(group.name, record)
     if left:
         yield delete_offsets(group.name, left)
-    if fell_repeatedly(report) is not None:
+    if falls:
         yield commit_history(group.name)
     yield from _undo(group, report, resets)
     if gap is not None:

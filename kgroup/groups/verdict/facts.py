@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Literal
 
@@ -21,9 +22,12 @@ from kgroup.groups.lag.evidence import (
 from kgroup.groups.lag.rates import LagTrend, Rates, rate_words, span_words
 from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.lag.status import LagStatus
+from kgroup.groups.repeated_falls import RepeatedFalls, Writers, repeated_falls
 from kgroup.groups.timeline.steps import CrashLoop
+from kgroup.model.groups import LoggedCommit
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration
+from kgroup.support.instants import short_time
 from kgroup.support.units import human_bytes, plural
 
 LineSeverity = Literal["bad", "warn"]
@@ -40,6 +44,52 @@ def fell_repeatedly(report: GroupLag) -> PartitionLag | None:
     """The partition with the largest lag whose offset falls back and returns again and again; None without one."""
     rows = [p for p in report.partitions if p.status is LagStatus.REWIND and p.status_result.back is None]
     return max(rows, key=lambda p: p.lag or 0, default=None)
+
+
+class TwoWriters(msgspec.Struct, frozen=True):
+    """A partition that two clients commit, whatever its lag is: each goes its own way. ``since_ms`` is the first fall.
+
+    The next owner begins where the last of the two commits.
+    """
+
+    row: PartitionLag
+    falls: RepeatedFalls
+    since_ms: int
+
+    def words(self, owner: str | None, now_ms: int) -> str:
+        """``orders:0 has two writers since 15:02:10Z: one commits 10, one 5000 to 5400; ...``."""
+        low, high = (
+            f"{offsets[0]}" if offsets[0] == offsets[-1] else f"{offsets[0]} to {offsets[-1]}"
+            for offsets in (self.falls.lows, self.falls.highs)
+        )
+        owns = "" if owner is None else f"; {owner} owns it, and the other one has lost it, or is no member"
+        since = short_time(self.since_ms, now_ms)
+        return f"{self.row.where} has two writers since {since}: one commits {low}, one {high}{owns}"
+
+
+def two_writers(report: GroupLag, evidence: LagEvidence) -> tuple[TwoWriters, ...]:
+    """The partitions whose offset fell back in the last two minutes, as two writers commit; most falls first."""
+    found = []
+    for row in report.partitions:
+        commits = evidence.partitions[row.partition.tp].commits if row.partition.tp in evidence.partitions else ()
+        if not _fell_lately(commits, report.now_ms - thresholds.STORM_ONGOING.value):
+            continue
+        for falls in list(repeated_falls(commits))[-1:]:
+            if falls.writers is Writers.TWO:
+                found.append(TwoWriters(row, falls, commits[falls.indices[0]].timestamp_ms))
+    return tuple(sorted(found, key=lambda one: -len(one.falls.indices)))
+
+
+def _fell_lately(commits: Sequence[LoggedCommit], since_ms: int) -> bool:
+    later: LoggedCommit | None = None
+    for commit in reversed(commits):
+        if later is not None:
+            if later.timestamp_ms < since_ms:
+                return False
+            if later.offset < commit.offset:
+                return True
+        later = commit
+    return False
 
 
 def unsubscribed_in(report: GroupLag) -> list[str]:

@@ -24,6 +24,7 @@ from kgroup.groups.verdict.commands import is_one_record, verdict_commands
 from kgroup.groups.verdict.conclusion import Concluded, ConcludedPlace, Trouble, places_of
 from kgroup.groups.verdict.facts import (
     RetentionVerdict,
+    TwoWriters,
     crash_loops_in,
     fell_repeatedly,
     held_back,
@@ -34,6 +35,7 @@ from kgroup.groups.verdict.facts import (
     slow_polls_at,
     slow_polls_in,
     stuck_of,
+    two_writers,
     unsubscribed_in,
 )
 from kgroup.groups.verdict.large_gap import LargeGap, arrivals_in, large_gap
@@ -91,7 +93,8 @@ def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None =
     )
     loops = crash_loops_in(report, evidence)
     slow = None if loops else slow_polls_in(report, evidence)
-    not_passed = () if loops else _not_passed(group, report, evidence, shape)
+    not_passed = () if loops else _not_passed(group, report, evidence, shape, slow)
+    writers = two_writers(report, evidence)
     record = _record_of(report, evidence, loops, not_passed)
     wait = rebalance_wait(group, evidence)
     if loops:
@@ -107,7 +110,7 @@ def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None =
     elif evidence.shared_instances:
         fact = Concluded(evidence.shared_instances[0].words, Trouble.SHARED_INSTANCE)
     else:
-        fact = next_fact(group, report, evidence, shape, safe, siblings, gap, record)
+        fact = next_fact(group, report, evidence, shape, safe, siblings, gap, record, writers)
     at_places = {loop.tp for loop in loops}.union(slow.places if slow else ())
     alike = not_passed or [p for p in report.partitions if p.partition.tp in at_places]
     return GroupVerdict(
@@ -133,6 +136,7 @@ def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None =
                 fenced=bool(evidence.shared_instances),
                 resets=evidence.resets if fact is not None and fact.cause in _OF_RESETS else (),
                 left=left_in(report, evidence),
+                falls=fell_repeatedly(report) is not None or bool(writers),
             )
         ),
     )
@@ -154,12 +158,14 @@ def next_fact(
     siblings: OtherGroupsLag | None,
     gap: LargeGap | None,
     record: StuckRecord | None,
+    writers: Sequence[TwoWriters],
 ) -> Concluded | None:
     """The most urgent fact about a group without a crash loop, which any of these would hide; None if there is none.
 
     The order: members and rebalances, records that retention deletes, blocking transactions, stuck partitions,
-    topics that no member subscribes to, offsets that fall again and again, a reset by no member, what the lagging
-    partitions have in common, members that never committed, idle members, a member that is gone, and a reset by kgroup.
+    topics that no member subscribes to, two writers, offsets that fall again and again, a reset by no member, what the
+    lagging partitions have in common, members that never committed, idle members, a member that is gone, and a reset by
+    kgroup.
     """
     if plain := members_sentence(group):
         if group.is_empty:
@@ -175,7 +181,7 @@ def next_fact(
     if stuck:
         text = _of_stuck(group, report, evidence, shape, stuck, record)
         return Concluded(text, Trouble.STUCK, places=places_of(report, [p.partition.tp for p in stuck]))
-    return _less_urgent(group, report, evidence, shape, siblings, gap)
+    return _less_urgent(group, report, evidence, shape, siblings, gap, writers)
 
 
 def _of_empty(plain: str, evidence: LagEvidence, gap: LargeGap | None) -> str:
@@ -190,6 +196,7 @@ def _less_urgent(
     shape: Shape,
     siblings: OtherGroupsLag | None,
     gap: LargeGap | None,
+    writers: Sequence[TwoWriters],
 ) -> Concluded | None:
     if topics := unsubscribed_in(report):
         if left := left_in(report, evidence):
@@ -200,6 +207,11 @@ def _less_urgent(
             "missing, or the group has left the topic, the log does not show which"
         )
         return Concluded(text, Trouble.UNSUBSCRIBED, (Trouble.NO_READER,))
+    if writers:
+        owner = writers[0].row.partition.owner
+        text = writers[0].words(None if owner is None else member_words(group, owner.member_id), report.now_ms)
+        places = places_of(report, [each.row.partition.tp for each in writers])
+        return Concluded(text, Trouble.TWO_WRITERS, places=places)
     if (row := fell_repeatedly(report)) is not None:
         text = f"the offset of {row.where} falls back and returns again and again: two writers, or one that tries again"
         return Concluded(text, Trouble.TWO_WRITERS, (Trouble.TRIES_AGAIN,), places_of(report, [row.partition.tp]))
@@ -263,7 +275,8 @@ def stuck_records(
             )
             for loop in loops
         }
-    not_passed = _not_passed(group, report, evidence, shape_of(report))
+    slow = slow_polls_in(report, evidence)
+    not_passed = _not_passed(group, report, evidence, shape_of(report), slow)
     return {
         p.partition.tp: (record_at(p, report, evidence, replaced=False), None)
         for p in not_passed
@@ -294,13 +307,14 @@ def record_at(row: PartitionLag, report: GroupLag, evidence: LagEvidence, *, rep
     return record if result.lowest is None else replace(record, before=True, later=True, latest=result.highest)
 
 
-def _not_passed(group: Group, report: GroupLag, evidence: LagEvidence, shape: Shape) -> tuple[PartitionLag, ...]:
+def _not_passed(
+    group: Group, report: GroupLag, evidence: LagEvidence, shape: Shape, slow: SlowPolls | None
+) -> tuple[PartitionLag, ...]:
     """The partitions whose owners live and do not get past an offset; empty if another cause is more likely."""
     if held_back(report) is not None:
         return ()
     if not group.is_empty and members_sentence(group) is not None:
         return ()
-    slow = slow_polls_in(report, evidence)
     places = () if slow is None else slow.places
     stuck = [p for p in stuck_of(report) if p.partition.tp not in places and _owner_lives(p, report, evidence)]
     return () if shape.kind is LagShape.ONE_BROKER and len(stuck) > 1 else tuple(stuck)

@@ -136,6 +136,7 @@ FLIPS_PART = Part(7, 13_200, 11, age=20 * MINUTE, owner=E1, commits=BACK_AND_FOR
 FLIPS = judged([*FINE, FLIPS_PART])
 STRANGER = tuple(at(n * 5 * SECOND, 10_000_000 if n % 2 == 0 else 10_005_000 - n, 7) for n in reversed(range(20)))
 """The owner moves on, and a member that has lost the partition commits where it stood."""
+NEAR = tuple(at(n * 5 * SECOND, 10_000_000 if n % 2 == 0 else 10_000_030 - n, 7) for n in reversed(range(20)))
 TWO_WRITERS = judged([*FINE, Part(7, 6_000, 11, age=MINUTE, owner=E1, commits=STRANGER)])
 LEFT_MEMBERS = (E0, E1, E2)
 LEFT = Part(0, 5000, 10, last_ago=18 * MINUTE, age=18 * MINUTE, topic="oldtopic")
@@ -361,6 +362,22 @@ def test_what_is_concluded(
         # ... and a second writer is not undone, as it commits again.
         (
             TWO_WRITERS,
+            {
+                "->": "orders:7 has two writers since 01:35:10Z: one commits 10000000, one 10004981 to 10004999; "
+                "enrich-1 (10.0.3.4) owns it, and the other one has lost it, or is no member",
+            },
+        ),
+        # ... nor is one where the last commit was the owner's, so that nothing seems unread.
+        (
+            judged([*FINE, Part(7, 0, 11, owner=E1, commits=(*STRANGER, at(0, 10_005_001, 7)), committed=10_005_001)]),
+            {
+                "->": "orders:7 has two writers since 01:35:10Z: one commits 10000000, one 10004981 to 10004999; "
+                "enrich-1 (10.0.3.4) owns it, and the other one has lost it, or is no member",
+            },
+        ),
+        # ... and one that is as near as a client that tries again.
+        (
+            judged([*FINE, Part(7, 6_000, 11, age=MINUTE, owner=E1, commits=NEAR)]),
             {
                 "->": "the offset of orders:7 falls back and returns again and again: two writers, or one that "
                 "tries again",

@@ -194,7 +194,27 @@ def moved(*offsets: int, ago_ms: int = M, change: str | None = None) -> tuple[Of
     return tuple(OffsetReset(NOW - ago_ms, (row,), change) for row in rows)
 
 
+def by_two(rounds: int, ago_ms: int = S) -> GroupSnapshot:
+    """orders:0 is read to the end by its owner, and each second offset 10 is committed after it."""
+    offsets = [offset for n in range(rounds) for offset in (1000 - 2 * (rounds - n), 10)]
+    flips = commits(*offsets, 1000, every_ms=S, until_ms=NOW - ago_ms)
+    return replace(HEALTHY, commits={**(HEALTHY.commits or {}), KEYS[0]: flips})
+
+
 CASES = (
+    # two-writers
+    Case("two-writers", "none", HEALTHY, None),
+    Case(
+        "two-writers",
+        "for a minute, and all is read",
+        by_two(30),
+        WARNING,
+        "orders:0 has two writers since 07:59:00Z: one commits 10, one 940 to 998; enrich-0 owns it",
+    ),
+    Case("two-writers", "two falls", by_two(2), None),
+    Case("two-writers", "it is over", by_two(30, 121 * S), None),
+    Case("two-writers", "one that tries again", flipping(M, 1000, 1001), None),
+    Case("two-writers", "no log", replace(HEALTHY, commits=None), UNKNOWN, "were not read"),
     # offsets-moved
     Case("offsets-moved", "none", HEALTHY, None),
     Case(
