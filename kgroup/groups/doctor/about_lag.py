@@ -23,7 +23,14 @@ from kgroup.groups.lag.rates import LagTrend, rate_words, span_words
 from kgroup.groups.lag.report import PartitionLag
 from kgroup.groups.lag.status import WAITS, LagStatus
 from kgroup.groups.member_labels import labels, topics_read
-from kgroup.groups.next_commands import add_member, catch_up, delete_offsets, peek_group, skip_record
+from kgroup.groups.next_commands import (
+    add_member,
+    catch_up,
+    delete_offsets,
+    evict_member,
+    peek_group,
+    skip_record,
+)
 from kgroup.groups.thresholds import (
     ABANDONED,
     ASSIGN_READS,
@@ -49,6 +56,7 @@ from kgroup.groups.verdict.facts import (
     how_stuck,
     left_in,
     not_due,
+    silent_member,
     slow_polls_at,
     slow_polls_in,
     stuck_of,
@@ -213,11 +221,14 @@ def stalled_commits(snapshot: GroupSnapshot) -> Answer:
     more = f"; {len(stalls) - 1} more of {plural(len(group.partitions), 'partition')}" if len(stalls) > 1 else ""
     loops = {loop.tp for loop in snapshot.crash_loops}
     record = record_at(worst, report, snapshot.evidence, replaced=worst.partition.tp in loops)
+    silent = silent_member(report, snapshot.evidence)
+    gone = "" if silent is None else f"; {labels(group)[silent.member.member_id]}: {silent.words(snapshot.now_ms)}"
     return (
         STALLED_COMMITS.finding(
             Severity.CRITICAL if for_ms >= STUCK.value else Severity.WARNING,
-            f"{worst.where} at {worst.stuck_at}: {how_stuck(worst, snapshot.now_ms, arrivals)}{more}",
-            remedy="a record cannot be processed, or a call hangs: read its owner's log and a thread dump before a "
+            f"{worst.where} at {worst.stuck_at}: {how_stuck(worst, snapshot.now_ms, arrivals)}{more}{gone}",
+            remedy=("if its process is gone, remove that member; else " if silent is not None else "")
+            + "a record cannot be processed, or a call hangs: read its owner's log and a thread dump before a "
             + ("restart, or skip that record" if record.doubt is None else f"restart; which record is {record.doubt}"),
             numbers={
                 "partition_count": len(stalls),
@@ -227,6 +238,7 @@ def stalled_commits(snapshot: GroupSnapshot) -> Answer:
             },
             affected=[p.where for p in stalls],
             commands=(
+                *(() if silent is None else (evict_member(group.name, silent.member),)),
                 peek_group(group.name),
                 kgroup_command("lag", group.name, "--topic", worst.partition.topic),
                 # Without an owner no member tries it: a pattern may have left its topic.

@@ -169,6 +169,7 @@ class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
                 for p in self.group.partitions
             },
             state_since_ms=since_ms,
+            members=self.settings or {},
             generation=self.generation,
             shared_instances=self.shared_instances,
             resets=self.resets,

@@ -35,7 +35,7 @@ def verdict_commands(
     record: StuckRecord | None = None,
     gap: LargeGap | None = None,
     slow: bool = False,
-    leader: Member | None = None,
+    gone: Member | None = None,
     fenced: bool = False,
     resets: Sequence[OffsetReset] = (),
     left: Sequence[str] = (),
@@ -47,8 +47,8 @@ def verdict_commands(
     rebalance may be part of one, before that is certain: the history shows who comes and goes, ``peek`` the records
     that no member gets past. ``record`` is the one that is to blame, as far as that is known. ``gap`` is the gap if it
     is large; one that grows needs more members, as far as there are partitions for them. ``slow`` is whether members
-    left as they did not poll. ``leader`` is the one member that a rebalance waits for. ``fenced`` is whether an
-    instance id is taken over again and again, which may be why an offset does not move.
+    left as they did not poll. ``gone`` is the one member that a rebalance, or a partition, waits for if its process is
+    gone. ``fenced`` is whether an instance id is taken over again and again, which may be why an offset does not move.
     ``resets`` are those of the last hour; of them only what kgroup did not do is to be undone. ``left`` are topics that
     the group does not read any more. ``falls`` is whether an offset falls back again and again.
     """
@@ -57,8 +57,8 @@ def verdict_commands(
         yield peek_group(group.name)
     if loops or slow or fenced or group.is_rebalancing:
         yield group_history(group.name)
-    if not loops and leader is not None:  # it is named where nothing else can hold the rebalance up, and may yet answer
-        yield evict_member(group.name, leader)
+    if not loops and gone is not None:  # it is named where nothing else can hold the group up, and may yet answer
+        yield evict_member(group.name, gone)
     if not loops and not slow and (not_passed or (group.is_rebalancing and stops)):
         yield peek_group(group.name)
     if not loops and not fenced and (not_passed or (not slow and group.is_rebalancing and stops)):

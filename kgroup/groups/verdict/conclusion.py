@@ -35,6 +35,10 @@ class Trouble(ExplainedEnum):
     NEVER_COMMITS = "never-commits", "members process records without committing"
     NEVER_READS = "never-reads", "members do not read"
     ASSIGNMENT = "assignment", "members without partitions, or partitions without an owner"
+    MEMBER_GONE = (
+        "member-gone",
+        "a static member is gone, and its partitions wait until its session ends",
+    )
     LOST_MEMBER = "lost-member", "a member was silent for its session, and others have its partitions"
 
 

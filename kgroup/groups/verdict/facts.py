@@ -24,7 +24,7 @@ from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.lag.status import LagStatus
 from kgroup.groups.repeated_falls import RepeatedFalls, Writers, repeated_falls
 from kgroup.groups.timeline.steps import CrashLoop
-from kgroup.model.groups import LoggedCommit
+from kgroup.model.groups import LoggedCommit, Member
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration
 from kgroup.support.instants import short_time
@@ -44,6 +44,43 @@ def fell_repeatedly(report: GroupLag) -> PartitionLag | None:
     """The partition with the largest lag whose offset falls back and returns again and again; None without one."""
     rows = [p for p in report.partitions if p.status is LagStatus.REWIND and p.status_result.back is None]
     return max(rows, key=lambda p: p.lag or 0, default=None)
+
+
+class SilentMember(msgspec.Struct, frozen=True):
+    """A static member that commits nothing while others do, and whose session may last: it is gone, or hangs.
+
+    Without a session that ends, the group gives the partitions of a static member to no other.
+    """
+
+    member: Member
+    since_ms: int
+    session_ms: int
+
+    def words(self, now_ms: int) -> str:
+        since, until = (short_time(at_ms, now_ms) for at_ms in (self.since_ms, self.since_ms + self.session_ms))
+        return (
+            f"no commit of it since {since}: if its process is gone, its partitions wait until about {until} (session "
+            f"{format_duration(self.session_ms / 1000)}), or until it is evicted; or it hangs, the log does not show "
+            "which"
+        )
+
+
+def silent_member(report: GroupLag, evidence: LagEvidence) -> SilentMember | None:
+    """The owner of what is stuck for longest, if it is static, silent for less than its session, and others commit."""
+    row = next(iter(stuck_of(report)), None)
+    owner = None if row is None else row.partition.owner
+    if row is None or owner is None or owner.instance_id is None or row.status is not LagStatus.STOP:
+        return None
+    facts = evidence.members.get(owner.member_id)
+    session_ms = None if facts is None else facts.session_timeout_ms
+    rows = [p for p in report.partitions if p.partition.owner is not None and p.last_commit_ms is not None]
+    own = [p.last_commit_ms or 0 for p in rows if p.partition.owner == owner]
+    others = [p.last_commit_ms or 0 for p in rows if p.partition.owner != owner]
+    since_ms = max(own, default=None)
+    if since_ms is None or session_ms is None or report.now_ms - since_ms > session_ms:
+        return None
+    is_silent = since_ms == row.last_commit_ms and max(others, default=0) > since_ms
+    return SilentMember(owner, since_ms, session_ms) if is_silent else None
 
 
 class TwoWriters(msgspec.Struct, frozen=True):

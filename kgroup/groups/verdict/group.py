@@ -17,13 +17,14 @@ from kgroup.groups.lag.measure import measure_lag
 from kgroup.groups.lag.rates import LagTrend
 from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.lag.status import LagStatus
-from kgroup.groups.rebalance_wait import rebalance_wait
+from kgroup.groups.rebalance_wait import RebalanceWait, rebalance_wait
 from kgroup.groups.stuck_record import StuckRecord, stuck_record
 from kgroup.groups.timeline.steps import CrashLoop
 from kgroup.groups.verdict.commands import is_one_record, verdict_commands
 from kgroup.groups.verdict.conclusion import Concluded, ConcludedPlace, Trouble, places_of
 from kgroup.groups.verdict.facts import (
     RetentionVerdict,
+    SilentMember,
     TwoWriters,
     crash_loops_in,
     fell_repeatedly,
@@ -32,6 +33,7 @@ from kgroup.groups.verdict.facts import (
     left_in,
     not_due,
     retention_verdict,
+    silent_member,
     slow_polls_at,
     slow_polls_in,
     stuck_of,
@@ -48,7 +50,7 @@ from kgroup.groups.verdict.shape import (
     shape_of,
     siblings_of,
 )
-from kgroup.model.groups import Group
+from kgroup.model.groups import Group, Member
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration
 from kgroup.support.instants import short_time
@@ -94,9 +96,10 @@ def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None =
     loops = crash_loops_in(report, evidence)
     slow = None if loops else slow_polls_in(report, evidence)
     not_passed = () if loops else _not_passed(group, report, evidence, shape, slow)
-    writers = two_writers(report, evidence)
-    record = _record_of(report, evidence, loops, not_passed)
     wait = rebalance_wait(group, evidence)
+    silent = None if wait is not None else silent_member(report, evidence)
+    record = _record_of(report, evidence, loops, not_passed)
+    found = _Found(gap, record, two_writers(report, evidence), silent)
     if loops:
         places = places_of(report, [loop.tp for loop in loops])
         fact: Concluded | None = Concluded(crash_loop_words(loops, report.now_ms), Trouble.CRASH_LOOP, places=places)
@@ -110,7 +113,7 @@ def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None =
     elif evidence.shared_instances:
         fact = Concluded(evidence.shared_instances[0].words, Trouble.SHARED_INSTANCE)
     else:
-        fact = next_fact(group, report, evidence, shape, safe, siblings, gap, record, writers)
+        fact = next_fact(group, report, evidence, shape, safe, siblings, found)
     at_places = {loop.tp for loop in loops}.union(slow.places if slow else ())
     alike = not_passed or [p for p in report.partitions if p.partition.tp in at_places]
     return GroupVerdict(
@@ -132,11 +135,11 @@ def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None =
                 record=record,
                 gap=gap,
                 slow=slow is not None,
-                leader=None if wait is None else wait.leader,
+                gone=_gone(fact, wait, silent),
                 fenced=bool(evidence.shared_instances),
                 resets=evidence.resets if fact is not None and fact.cause in _OF_RESETS else (),
                 left=left_in(report, evidence),
-                falls=fell_repeatedly(report) is not None or bool(writers),
+                falls=fell_repeatedly(report) is not None or bool(found.writers),
             )
         ),
     )
@@ -149,6 +152,23 @@ _SESSION_MS = 45_000
 """The default session timeout, for a member whose own is not known."""
 
 
+def _gone(fact: Concluded | None, wait: RebalanceWait | None, silent: SilentMember | None) -> Member | None:
+    """The member that all wait for if its process is gone."""
+    if wait is not None:
+        return wait.leader
+    named = fact is not None and Trouble.MEMBER_GONE in fact.alternatives
+    return silent.member if silent is not None and named else None
+
+
+class _Found(msgspec.Struct, frozen=True):
+    """What the lag, its evidence and the log show of some causes, each of them searched for once."""
+
+    gap: LargeGap | None
+    record: StuckRecord | None
+    writers: Sequence[TwoWriters]
+    silent: SilentMember | None
+
+
 def next_fact(
     group: Group,
     report: GroupLag,
@@ -156,9 +176,7 @@ def next_fact(
     shape: Shape,
     safe: RetentionVerdict | None,
     siblings: OtherGroupsLag | None,
-    gap: LargeGap | None,
-    record: StuckRecord | None,
-    writers: Sequence[TwoWriters],
+    found: _Found,
 ) -> Concluded | None:
     """The most urgent fact about a group without a crash loop, which any of these would hide; None if there is none.
 
@@ -169,7 +187,7 @@ def next_fact(
     """
     if plain := members_sentence(group):
         if group.is_empty:
-            return Concluded(_of_empty(plain, evidence, gap), Trouble.NO_READER)
+            return Concluded(_of_empty(plain, evidence, found.gap), Trouble.NO_READER)
         return Concluded(plain, Trouble.REBALANCING)
     stuck = stuck_of(report)
     if safe is not None and safe.too_late and not stuck:
@@ -179,9 +197,10 @@ def next_fact(
         text = f"read_committed consumers of {row.where} get no further until that transaction ends"
         return Concluded(text, Trouble.TRANSACTION, places=places_of(report, [row.partition.tp]))
     if stuck:
-        text = _of_stuck(group, report, evidence, shape, stuck, record)
-        return Concluded(text, Trouble.STUCK, places=places_of(report, [p.partition.tp for p in stuck]))
-    return _less_urgent(group, report, evidence, shape, siblings, gap, writers)
+        text = _of_stuck(group, report, evidence, shape, stuck, found)
+        or_else = () if found.silent is None else (Trouble.MEMBER_GONE, Trouble.HANGS)
+        return Concluded(text, Trouble.STUCK, or_else, places_of(report, [p.partition.tp for p in stuck]))
+    return _less_urgent(group, report, evidence, shape, siblings, found)
 
 
 def _of_empty(plain: str, evidence: LagEvidence, gap: LargeGap | None) -> str:
@@ -195,8 +214,7 @@ def _less_urgent(
     evidence: LagEvidence,
     shape: Shape,
     siblings: OtherGroupsLag | None,
-    gap: LargeGap | None,
-    writers: Sequence[TwoWriters],
+    found: _Found,
 ) -> Concluded | None:
     if topics := unsubscribed_in(report):
         if left := left_in(report, evidence):
@@ -207,10 +225,11 @@ def _less_urgent(
             "missing, or the group has left the topic, the log does not show which"
         )
         return Concluded(text, Trouble.UNSUBSCRIBED, (Trouble.NO_READER,))
-    if writers:
-        owner = writers[0].row.partition.owner
-        text = writers[0].words(None if owner is None else member_words(group, owner.member_id), report.now_ms)
-        places = places_of(report, [each.row.partition.tp for each in writers])
+    if found.writers:
+        first = found.writers[0]
+        owner = first.row.partition.owner
+        text = first.words(None if owner is None else member_words(group, owner.member_id), report.now_ms)
+        places = places_of(report, [each.row.partition.tp for each in found.writers])
         return Concluded(text, Trouble.TWO_WRITERS, places=places)
     if (row := fell_repeatedly(report)) is not None:
         text = f"the offset of {row.where} falls back and returns again and again: two writers, or one that tries again"
@@ -218,7 +237,7 @@ def _less_urgent(
     unknown = next((reset for reset in evidence.resets if reset.change is None), None)
     if unknown is not None:
         return Concluded(unknown.words(report.now_ms), Trouble.RESET)
-    if shape.behind and (sentence := _of_shape(group, report, shape, siblings, gap)):
+    if shape.behind and (sentence := _of_shape(group, report, shape, siblings, found.gap)):
         return Concluded(sentence, Trouble.LAG, places=places_of(report, [p.partition.tp for p in shape.behind]))
     if uncommitted := _never_committed(group, evidence):
         return uncommitted
@@ -352,9 +371,9 @@ def _of_stuck(
     evidence: LagEvidence,
     shape: Shape,
     stuck: list[PartitionLag],
-    record: StuckRecord | None,
+    found: _Found,
 ) -> str:
-    first = stuck[0]
+    first, record = stuck[0], found.record
     places = record.possible_offsets if record is not None and record.tp == first.partition.tp else ""
     if shape.kind is LagShape.ONE_BROKER and len(stuck) > 1:
         return f"broker {shape.subject} leads all stuck partitions"
@@ -373,20 +392,27 @@ def _of_stuck(
     others = sum(p.partition.owner is not None and p.partition.owner.member_id == owner.member_id for p in stuck) - 1
     if others:
         owns += f" and {plural(others, 'more stuck partition')}"
+    if found.silent is not None:
+        return f"{owns}; {found.silent.words(evidence.now_ms)}"
+    return _until_when(first, owns, owner, evidence, places)
+
+
+def _until_when(row: PartitionLag, owns: str, owner: Member, evidence: LagEvidence, places: str) -> str:
+    """Whether the owner is alive, and until when the group keeps it if it does not poll."""
     facts = evidence.members.get(owner.member_id)
-    owns += _alive(first, evidence.now_ms, None if facts is None else facts.session_timeout_ms)
+    owns += _alive(row, evidence.now_ms, None if facts is None else facts.session_timeout_ms)
     if facts is None or facts.max_poll_interval_ms is None:
         return owns
     interval = format_duration(facts.max_poll_interval_ms / 1000)
-    if first.last_commit_ms is None:
+    if row.last_commit_ms is None:
         return f"{owns}; its max.poll.interval.ms is {interval}"
     # A member that joined after the last commit has had less time.
-    end_ms = max(first.last_commit_ms, evidence.state_since_ms or 0) + facts.max_poll_interval_ms
+    end_ms = max(row.last_commit_ms, evidence.state_since_ms or 0) + facts.max_poll_interval_ms
     if end_ms > evidence.now_ms:
         until = short_time(end_ms, evidence.now_ms)
         return f"{owns}; its max.poll.interval.ms is {interval}, so the group keeps it until about {until}"
     owns += f" after its max.poll.interval.ms ({interval})"
-    return f"{owns}: it polls, and commits nothing past offset {first.first}{places}"
+    return f"{owns}: it polls, and commits nothing past offset {row.first}{places}"
 
 
 def _others_there(rows: Sequence[PartitionLag], evidence: LagEvidence) -> str:

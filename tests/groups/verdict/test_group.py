@@ -95,6 +95,18 @@ LAG_TOO = (sibling("orders-billing", 900_000), sibling("orders-search", 800_000)
 NO_RIGHT = "4 groups could not be read (no DESCRIBE on them)"
 UNSEEN = {EvidenceSource.SIBLINGS: NO_RIGHT}
 
+POD_1 = structs.replace(E1, instance_id="pod-1")
+FIVE_MINUTES = "its max.poll.interval.ms is 5m, so the group keeps it until about 01:39:40Z"
+OTHERS = [*FINE[:1], *FINE[2:]]
+
+
+def silent(session_ms: int | None, *others: Part, **changed: Any) -> GroupVerdict:
+    """The static member pod-1, which has orders:7 alone, has not committed for 2 minutes."""
+    known = {"enrich-1": MemberFacts(300_000, session_ms)}
+    row = replace(STUCK, last_ago=2 * MINUTE, age=2 * MINUTE, owner=structs.replace(POD_1, **changed))
+    return judged([*others, row], members=known, siblings=KEEP_UP)
+
+
 ONE_STUCK = judged(
     [*FINE, STUCK],
     state_since_ms=NOW - 41 * MINUTE,
@@ -207,6 +219,25 @@ def test_what_is_concluded(
                 "->": "enrich-1 (10.0.3.4) owns orders:7 and commits other partitions: it polls, "
                 "and commits nothing past offset 10000000 (the record: 9999999, 10000000 or later)",
             },
+        ),
+        # ... a static member whose session may last: nobody else gets its partitions until then.
+        (
+            silent(300_000, *OTHERS),
+            {
+                "->": "pod-1 (10.0.3.4) owns orders:7; no commit of it since 01:34:40Z: if its process is gone, its "
+                "partitions wait until about 01:39:40Z (session 5m), or until it is evicted; or it hangs, the log "
+                "does not show which",
+            },
+        ),
+        # ... it lives, as its session would have ended; the others are silent too; it is not static.
+        (silent(60_000, *OTHERS), {"->": f"pod-1 (10.0.3.4) owns orders:7 and still heartbeats; {FIVE_MINUTES}"}),
+        (
+            silent(300_000, *(replace(p, last_ago=3 * MINUTE) for p in OTHERS)),
+            {"->": f"pod-1 (10.0.3.4) owns orders:7 and still heartbeats, or did less than 5m ago; {FIVE_MINUTES}"},
+        ),
+        (
+            silent(300_000, *OTHERS, instance_id=None),
+            {"->": f"enrich-1 (10.0.3.4) owns orders:7 and still heartbeats, or did less than 5m ago; {FIVE_MINUTES}"},
         ),
         # ... and its owner has no other partition: it may hang, or be dead.
         (
@@ -889,6 +920,8 @@ SKIP = "kgroup reset orders-enrich --to-offset payments:3=8812338 --save-skipped
         (POISON, [PEEK]),
         (FLIPS, [PEEK]),
         (TWO_WRITERS, [f"{HISTORY} --commits"]),
+        (silent(300_000, *OTHERS), ["kgroup evict orders-enrich --instance pod-1"]),
+        (silent(60_000, *OTHERS), [PEEK]),
         (judged([replace(FLIPS_PART, commits=BACK_AND_FORTH[:-1], committed=9_999_990)]), [PEEK]),
         (judged([replace(PILL_PART, commits=ONE_BY_ONE)]), [PEEK]),
         (judged([replace(PILL_PART, timed=False)]), [PEEK]),

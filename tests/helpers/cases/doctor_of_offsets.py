@@ -14,7 +14,7 @@ from kgroup.groups.doctor.snapshot import (
 )
 from kgroup.groups.history.runs import Run
 from kgroup.groups.history.slow_polls import SlowPoll, SlowPolls
-from kgroup.groups.lag.evidence import BlockingTransaction, FirstUnread
+from kgroup.groups.lag.evidence import BlockingTransaction, FirstUnread, MemberFacts
 from kgroup.groups.offset_resets import OffsetReset, ResetPartition
 from kgroup.model.groups import Partition
 from kgroup.model.migration_facts import BrokerFacts
@@ -192,6 +192,21 @@ def moved(*offsets: int, ago_ms: int = M, change: str | None = None) -> tuple[Of
     """Somebody set orders:0 from the first offset to each of the others."""
     rows = (ResetPartition(offsets[0], NOW - ago_ms, logged(new, NOW - ago_ms, by_tool=True)) for new in offsets[1:])
     return tuple(OffsetReset(NOW - ago_ms, (row,), change) for row in rows)
+
+
+def silent_pod(session_ms: int) -> GroupSnapshot:
+    """pod-4, a static member that owns orders:0 to 2, has not committed for two minutes, and the other one has."""
+    pod = replace(A, instance_id="pod-4")
+    since = NOW - 2 * M
+    silent = {key: commits(900, 950, 1000, until_ms=since) for key in KEYS[:3]}
+    rows = (partition(0, end=1500), *PARTITIONS[1:])
+    return replace(
+        HEALTHY,
+        group=having((pod, B), rows).group,
+        settings={A.member_id: MemberFacts(300_000, session_ms), B.member_id: MemberFacts(300_000, session_ms)},
+        commits={**(HEALTHY.commits or {}), **silent},
+        logs={**HEALTHY.logs, KEYS[0]: log(9999, 600, end=1500)},
+    )
 
 
 def by_two(rounds: int, ago_ms: int = S) -> GroupSnapshot:
@@ -373,6 +388,20 @@ CASES = (
         polled_late(unread(2 * M), 9 * M, 2 * M),
         WARNING,
         "members left 2 times at orders:0 offset 1000, the last 2m ago, as they did not poll for 5m",
+    ),
+    Case(
+        "stalled-commits",
+        "a static member that may be gone",
+        silent_pod(300_000),
+        WARNING,
+        "pod-4: no commit of it since 07:58:00Z: if its process is gone, its partitions wait until about 08:03:00Z",
+    ),
+    Case(
+        "stalled-commits",
+        "a static member that lives",
+        silent_pod(60_000),
+        WARNING,
+        "no commit for 2m while 1/s (10m) arrive",
     ),
     Case("stalled-commits", "... for long", polled_late(standing(M), 15 * M, 2 * M), CRITICAL, "members left 2 times"),
     Case("stalled-commits", "... and nothing is unread", polled_late(HEALTHY, 15 * M, 2 * M), None),
