@@ -205,6 +205,7 @@ def _snapshot(
         generation=evidence.generation,
         shared_instances=evidence.shared_instances,
         resets=evidence.resets,
+        open_commits=evidence.open_commits,
         broker=broker,
         configs=item.configs if item else None,
         emptied_at_ms=emptied_ms,

@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kgroup.cluster.first_records import First
+from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.lag_reading import LagFacts, LookBack, Need, OtherGroups, with_all_partitions
 from kgroup.cluster.offsets_topic.group_log import GroupLogs
 from kgroup.cluster.snapshot import Cluster
@@ -28,9 +29,10 @@ from kgroup.groups.lag.evidence import (
     Sibling,
 )
 from kgroup.groups.lag.from_log import LagLogFacts, from_log
+from kgroup.groups.lag.open_commits import OpenCommit, with_transactions
 from kgroup.groups.lag.past import STEP_MS, STEPS
 from kgroup.groups.offset_resets import with_changes
-from kgroup.groups.thresholds import LATE_SIBLING, QUIET, RATE_SPAN, RECENT_SPAN
+from kgroup.groups.thresholds import LATE_SIBLING, LONG_TRANSACTION, QUIET, RATE_SPAN, RECENT_SPAN
 from kgroup.model.groups import Group, LogRange, Partition
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.lag_cache import cached_lag_facts
@@ -116,9 +118,38 @@ def _read_lag_facts(
         groups = [_with_logs(with_all_partitions(group, facts.layouts), facts) for group in groups]
     newest = (log.events[-1].at_ms for log in facts.logs.logs.values() if log.events)
     now_ms = max((now_ms, *newest))
+    facts = _with_offsets_transactions(cluster, facts, now_ms)
     logs, siblings = _EvidenceOfLogs(facts, back.moments_ms), _siblings(facts, back, now_ms)
     late = _late_at(facts, groups, back, now_ms)
     return facts, {group.name: _of_group(group, facts, logs, siblings, late, need, now_ms, own) for group in groups}
+
+
+def _with_offsets_transactions(cluster: Cluster, facts: LagFacts, now_ms: int) -> LagFacts:
+    """The facts with the open transactions of ``__consumer_offsets``, where one has held a commit for a minute."""
+    old_ms = now_ms - LONG_TRANSACTION.value
+    opened = {name: log.reach.open_since_ms for name, log in facts.logs.logs.items()}
+    names = [name for name, since_ms in opened.items() if since_ms is not None and since_ms <= old_ms]
+    if not names:
+        return facts
+    try:
+        layouts = cluster.layouts([OFFSETS_TOPIC])
+        layout = layouts[OFFSETS_TOPIC]
+        if isinstance(layout, KgroupError):
+            return facts
+        held = {TopicPartition(OFFSETS_TOPIC, partition_of(name, len(layout.leaders))) for name in names}
+        return replace(facts, transactions={**facts.transactions, **cluster.open_transactions(layouts, held)})
+    except KgroupError:
+        return facts  # a finding without the name of the transaction
+
+
+def _held_commits(log_facts: LagLogFacts, facts: LagFacts, now_ms: int) -> tuple[OpenCommit, ...]:
+    """The group's commits that a transaction has held for a minute, with the transaction as far as it was read."""
+    if not log_facts.open_commits:
+        return ()
+    read = (each for tp, each in facts.transactions.items() if tp.topic == OFFSETS_TOPIC)
+    return with_transactions(
+        log_facts.open_commits, [one for each in read if not isinstance(each, KgroupError) for one in each], now_ms
+    )
 
 
 def _span_of(group: Group) -> int:
@@ -200,6 +231,7 @@ def _of_group(
         shared_instances=() if log_facts is None else log_facts.shared_instances,
         resets=() if log_facts is None else with_changes(log_facts.resets, group.name, own),
         slow_polls=None if log_facts is None else log_facts.slow_polls,
+        open_commits=() if log_facts is None else _held_commits(log_facts, facts, now_ms),
         lost=None if log_facts is None else log_facts.lost,
         of_some=frozenset() if log_facts is None else log_facts.of_some,
         same_offset=_same_offset(group, late) if late else {},

@@ -241,8 +241,12 @@ def stalled_commits(snapshot: GroupSnapshot) -> Answer:
                 *(() if silent is None else (evict_member(group.name, silent.member),)),
                 peek_group(group.name),
                 kgroup_command("lag", group.name, "--topic", worst.partition.topic),
-                # Without an owner no member tries it: a pattern may have left its topic.
-                *(skip_record(group.name, record) if worst.partition.owner is not None else ()),
+                # Without an owner no member tries it, nor one that gets no position: a pattern may have left its topic.
+                *(
+                    skip_record(group.name, record)
+                    if worst.partition.owner is not None and not snapshot.open_commits
+                    else ()
+                ),
             ),
         )
         + partly

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kgroup.groups.doctor.finding import Answer, Rule, RuleScope, Severity, duration, kgroup_command, tool_command
-from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot, OpenTransaction
+from kgroup.groups.doctor.snapshot import NO_COMMITS, ClusterSnapshot, GroupSnapshot, OpenTransaction
+from kgroup.groups.lag.open_commits import open_commits_words
 from kgroup.groups.thresholds import ABORTS, HANGING, LONG_TRANSACTION
+from kgroup.support.quoting import quote
 from kgroup.support.units import human_count, plural, some_of
 
 LSO = Rule(
@@ -27,6 +29,12 @@ CLUSTER_TRANSACTION = Rule(
     "KIP-664, KIP-447",
     (HANGING, ABORTS),
     scope=RuleScope.CLUSTER,
+)
+PENDING_COMMIT = Rule(
+    "pending-commit",
+    "an open transaction holds offsets of the group: a member that starts there waits until it ends",
+    "KIP-447 (UNSTABLE_OFFSET_COMMIT), KIP-664",
+    (LONG_TRANSACTION, HANGING),
 )
 _NOT_ASKED = "open transactions were not asked for (DescribeProducers: READ on the topic)"
 
@@ -91,6 +99,35 @@ def hanging_transaction(snapshot: GroupSnapshot) -> Answer:
     if snapshot.transactions is None:
         return TRANSACTION.unknown(snapshot.why("transactions", _NOT_ASKED))
     return _hanging(TRANSACTION, snapshot.transactions, snapshot)
+
+
+def pending_commit(snapshot: GroupSnapshot) -> Answer:
+    """The commits that ``describe`` names; an abort command only if no coordinator knows the transaction."""
+    if snapshot.commits is None:
+        return PENDING_COMMIT.unknown(snapshot.why("commits", NO_COMMITS))
+    held = snapshot.open_commits
+    if not held:
+        return ()
+    age_ms, first = snapshot.now_ms - held[0].since_ms, held[0].transaction
+    rest = "list"
+    remedy = "find its producer by the id"
+    if first is not None and first.known is False:
+        rest = f"abort --topic {first.topic} --partition {first.partition} --start-offset {first.start_offset}"
+        remedy = "its coordinator does not know it, so no producer ends it: abort it"
+    elif first is not None and first.transactional_id is not None:
+        rest = f"describe --transactional-id {quote(first.transactional_id)}"
+        remedy = (
+            "end its producer, and start it again with the same transactional.id: that aborts the transaction; else "
+            "its coordinator does, transaction.timeout.ms after it began"
+        )
+    return PENDING_COMMIT.finding(
+        Severity.CRITICAL if age_ms >= (snapshot.transaction_max_ms or HANGING.value) else Severity.WARNING,
+        open_commits_words(held, snapshot.now_ms),
+        remedy=remedy,
+        numbers={"partition_count": len(held), "held_ms": age_ms, "producer_id": held[0].producer_id},
+        affected=[f"{each.tp}" for each in held],
+        commands=(tool_command("kafka-transactions.sh", snapshot.bootstrap, rest),),
+    )
 
 
 def hanging_offsets_transaction(snapshot: ClusterSnapshot) -> Answer:

@@ -8,7 +8,7 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from kgroup.groups.doctor import about_lag, about_rebalances
+from kgroup.groups.doctor import about_lag, about_rebalances, about_transactions
 from kgroup.groups.doctor.finding import Answer, Diagnosis, Finding, NotChecked, Rule, Severity
 from kgroup.groups.doctor.rules import CLUSTER_RULES, GROUP_RULES, OF_COMMITS, ORDER
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot
@@ -23,6 +23,7 @@ _FOLLOW: dict[str, tuple[str, ...]] = {
         about_lag.SKEWED_LAG.id,
         about_rebalances.EAGER.id,
     ),
+    about_transactions.PENDING_COMMIT.id: (about_lag.STALLED_COMMITS.id, about_lag.SKEWED_LAG.id),
     about_lag.STALLED_COMMITS.id: (about_lag.SKEWED_LAG.id,),
 }
 """What is found because of another problem, or is advice about its cost: to mend it does not mend the cause."""
@@ -73,8 +74,9 @@ def _ranked(findings: Sequence[Finding]) -> Iterable[Finding]:
 
 
 def _may_cause(cause: Finding, finding: Finding) -> bool:
-    """Whether it is about the same: uneven lag elsewhere has another cause."""
-    return finding.rule != about_lag.SKEWED_LAG.id or bool({*finding.affected} & {*cause.affected})
+    """Whether it is about the same: a partition elsewhere that is stuck or lags has another cause."""
+    elsewhere = {*finding.affected}.isdisjoint(cause.affected)
+    return not (elsewhere and finding.rule in (about_lag.STALLED_COMMITS.id, about_lag.SKEWED_LAG.id))
 
 
 def worst_first(diagnoses: Iterable[Diagnosis]) -> tuple[Diagnosis, ...]:

@@ -32,6 +32,7 @@ GROUP_RULES: tuple[tuple[Rule, OfGroup], ...] = (
     (about_offsets.RECREATED, about_offsets.topic_recreated),
     (about_transactions.TRANSACTION, about_transactions.hanging_transaction),
     (about_transactions.LSO, about_transactions.lso_stuck),
+    (about_transactions.PENDING_COMMIT, about_transactions.pending_commit),
     (about_lag.NO_READER, about_lag.no_reader),
     (about_lag.UNSUBSCRIBED, about_lag.unsubscribed),
     (about_lag.STALLED_COMMITS, about_lag.stalled_commits),

@@ -15,6 +15,7 @@ from kgroup.groups.history.runs import Run
 from kgroup.groups.history.slow_polls import SlowPolls
 from kgroup.groups.lag.evidence import EvidenceSource, LagEvidence, MemberFacts, PartitionEvidence
 from kgroup.groups.lag.measure import measure_lag
+from kgroup.groups.lag.open_commits import OpenCommit
 from kgroup.groups.lag.report import GroupLag
 from kgroup.groups.member_labels import unsubscribed_topics
 from kgroup.groups.migration.check import Readiness
@@ -129,6 +130,7 @@ class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
     generation: GenerationWritten | None = None
     shared_instances: tuple[SharedInstance, ...] = ()
     resets: tuple[OffsetReset, ...] = ()
+    open_commits: tuple[OpenCommit, ...] = ()
     bootstrap: str | None = None
     unread: Mapping[str, str] = msgspec.field(default_factory=dict)
 
@@ -173,6 +175,7 @@ class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
             generation=self.generation,
             shared_instances=self.shared_instances,
             resets=self.resets,
+            open_commits=self.open_commits,
             crash_loops=self.history.crash_loops if self.history else (),
             runs=self.history.runs if self.history else (),
             slow_polls=self.history.slow_polls if self.history else None,

@@ -14,6 +14,7 @@ import msgspec
 from kgroup.groups.history.lost_members import LostMember
 from kgroup.groups.history.runs import Run
 from kgroup.groups.history.slow_polls import SlowPolls
+from kgroup.groups.lag.open_commits import OpenCommit
 from kgroup.groups.offset_resets import OffsetReset
 from kgroup.groups.shared_instances import SharedInstance
 from kgroup.groups.timeline.steps import CrashLoop
@@ -156,7 +157,8 @@ class LagEvidence(msgspec.Struct, frozen=True):
     reason for them. ``members`` is by member id, ``generation`` the newest of a classic group. ``crash_loops`` are
     suspected: whether their records are unread, the log of the group does not show. ``shared_instances`` are the
     instance ids that are taken over again and again, the worst first. ``resets`` are those of the last hour that are
-    not undone, the newest first. ``lost`` is the last member that went in silence, if others go on.
+    not undone, the newest first. ``open_commits`` are those that a transaction holds for a minute. ``lost`` is the last
+    member that went in silence, if others go on.
     ``of_some`` are the topics to which some members subscribed while others did not. ``same_offset`` has the other
     groups that are at the group's offset or next to it, and have been late for a minute at least. ``unknown`` has the
     reason for each source that could not be read (``no READ on __consumer_offsets``); the verdict shows the reason
@@ -176,6 +178,7 @@ class LagEvidence(msgspec.Struct, frozen=True):
     shared_instances: tuple[SharedInstance, ...] = ()
     resets: tuple[OffsetReset, ...] = ()
     slow_polls: SlowPolls | None = None
+    open_commits: tuple[OpenCommit, ...] = ()
     lost: LostMember | None = None
     of_some: frozenset[str] = frozenset()
     same_offset: Mapping[TopicPartition, tuple[str, ...]] = msgspec.field(default_factory=dict)

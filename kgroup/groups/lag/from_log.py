@@ -13,6 +13,7 @@ from kgroup.groups.history.lost_members import LostMember, lost_member
 from kgroup.groups.history.runs import Run, runs_of
 from kgroup.groups.history.slow_polls import SlowPolls, slow_polls
 from kgroup.groups.lag.evidence import GroupChurn, MemberFacts
+from kgroup.groups.lag.open_commits import OpenCommit, open_commits
 from kgroup.groups.member_labels import topics_of_some
 from kgroup.groups.offset_resets import OffsetReset, offset_resets
 from kgroup.groups.shared_instances import SharedInstance, shared_instances
@@ -62,6 +63,7 @@ class LagLogFacts(msgspec.Struct, frozen=True):
     resets: tuple[OffsetReset, ...]
     lost: LostMember | None
     of_some: frozenset[str]
+    open_commits: tuple[OpenCommit, ...]
 
 
 def from_log(
@@ -80,12 +82,15 @@ def from_log(
     commits: defaultdict[TopicPartition, list[LoggedCommit]] = defaultdict(list)
     timeline, by_tool = _timeline(events, reach, group)
     others: list[Event] = []
+    opened: list[CommitWritten] = []
     # Nearly all events are commits: they must cost little, here and below.
     for event in events:
         if not isinstance(event, CommitWritten):
             others.append(event)
             continue
         if not event.counts:
+            if event.ending is TransactionEnd.OPEN:
+                opened.append(event)
             continue
         topic, number, offset, log_offset = event.topic, event.partition, event.offset, event.log_offset
         tp = shared_tp(topic, number)
@@ -113,6 +118,7 @@ def from_log(
         resets=offset_resets(commits, now_ms) if by_tool and not group.is_simple else (),
         lost=lost,
         of_some=topics_of_some(others),
+        open_commits=open_commits(opened),
     )
 
 

@@ -26,6 +26,7 @@ class Trouble(ExplainedEnum):
     SHARED_INSTANCE = "shared-instance", "processes have the same instance id"
     RETENTION = "retention", "retention deletes unread records before they are read"
     TRANSACTION = "open-transaction", "unread records lie behind an open transaction"
+    PENDING_COMMIT = "pending-commit", "an open transaction holds offsets, and a member that starts waits for its end"
     STUCK = "stuck", "a partition is not read, or its member does not get past an offset"
     UNSUBSCRIBED = "unsubscribed", "no member subscribes to a topic with unread records"
     TWO_WRITERS = "two-writers", "two applications commit the same partition"

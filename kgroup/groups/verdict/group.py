@@ -14,6 +14,7 @@ from kgroup.groups.history.slow_polls import SlowPolls, slow_poll_words
 from kgroup.groups.lag.evidence import EvidenceSource, LagEvidence
 from kgroup.groups.lag.hot_partitions import hot_partitions
 from kgroup.groups.lag.measure import measure_lag
+from kgroup.groups.lag.open_commits import open_commits_words
 from kgroup.groups.lag.rates import LagTrend
 from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.lag.status import LagStatus
@@ -180,16 +181,21 @@ def next_fact(
 ) -> Concluded | None:
     """The most urgent fact about a group without a crash loop, which any of these would hide; None if there is none.
 
-    The order: members and rebalances, records that retention deletes, blocking transactions, stuck partitions,
-    topics that no member subscribes to, two writers, offsets that fall again and again, a reset by no member, what the
-    lagging partitions have in common, members that never committed, idle members, a member that is gone, and a reset by
-    kgroup.
+    The order: members and rebalances, offsets in open transactions, records that retention deletes, blocking
+    transactions, stuck partitions, topics that no member subscribes to, two writers, offsets that fall again and again,
+    a reset by no member, what the lagging partitions have in common, members that never committed, idle members, a
+    member that is gone, and a reset by kgroup.
     """
     if plain := members_sentence(group):
         if group.is_empty:
             return Concluded(_of_empty(plain, evidence, found.gap), Trouble.NO_READER)
         return Concluded(plain, Trouble.REBALANCING)
     stuck = stuck_of(report)
+    if evidence.open_commits:
+        places = places_of(report, [each.tp for each in evidence.open_commits])
+        return Concluded(
+            open_commits_words(evidence.open_commits, report.now_ms), Trouble.PENDING_COMMIT, places=places
+        )
     if safe is not None and safe.too_late and not stuck:
         return Concluded("retention deletes unread records before they are read", Trouble.RETENTION)
     row = held_back(report)
@@ -205,6 +211,8 @@ def next_fact(
 
 def _of_empty(plain: str, evidence: LagEvidence, gap: LargeGap | None) -> str:
     sentence = plain if gap is None else f"no member reads; the group {gap.words}, its last rate"
+    if evidence.open_commits:
+        sentence += f"; {open_commits_words(evidence.open_commits, evidence.now_ms)}"
     return f"{sentence}; {evidence.resets[0].words(evidence.now_ms)}" if evidence.resets else sentence
 
 
@@ -330,7 +338,7 @@ def _not_passed(
     group: Group, report: GroupLag, evidence: LagEvidence, shape: Shape, slow: SlowPolls | None
 ) -> tuple[PartitionLag, ...]:
     """The partitions whose owners live and do not get past an offset; empty if another cause is more likely."""
-    if held_back(report) is not None:
+    if held_back(report) is not None or evidence.open_commits:
         return ()
     if not group.is_empty and members_sentence(group) is not None:
         return ()

@@ -97,6 +97,33 @@ def test_uneven_lag_follows_from_the_partition_that_is_stuck() -> None:
     assert (found["stalled-commits"].severity, found["skewed-lag"].severity) == (WARNING, INFO)
 
 
+def test_a_partition_waits_for_the_transaction_that_holds_its_offset() -> None:
+    """No command of the findings skips a record: none is to blame."""
+    told = diagnose_group(doctor_of_offsets.in_transaction(2 * M)).findings
+
+    found = {item.rule: item.severity for item in told}
+    assert (found["pending-commit"], found["stalled-commits"]) == (WARNING, INFO)
+    assert not [command for item in told for command in item.commands if "reset" in command]
+
+
+@pytest.mark.parametrize(
+    ("known", "name", "command"),
+    [
+        (True, "pay-tx", "describe --transactional-id pay-tx"),
+        (False, "pay-tx", "abort --topic __consumer_offsets --partition 7 --start-offset 812"),
+        (None, "pay-tx", "describe --transactional-id pay-tx"),
+        (None, None, "list"),
+    ],
+)
+def test_only_a_transaction_that_no_coordinator_knows_is_to_be_aborted(
+    known: bool | None, name: str | None, command: str
+) -> None:
+    told = diagnose_group(doctor_of_offsets.in_transaction(2 * M, known, name)).findings
+
+    (found,) = (item for item in told if item.rule == "pending-commit")
+    assert found.commands == (f"kafka-transactions.sh --bootstrap-server b1:9092 {command}",)
+
+
 def test_uneven_lag_of_another_member_does_not() -> None:
     slow = doctor_of_offsets.lagging(9000, 9000, 9000, 0, 0, 0)
 

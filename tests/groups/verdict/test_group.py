@@ -25,12 +25,14 @@ from kgroup.groups.lag.evidence import (
     Retention,
     Sibling,
 )
+from kgroup.groups.lag.open_commits import OpenCommit
 from kgroup.groups.shared_instances import SharedInstance
 from kgroup.groups.timeline.steps import CrashLoop, OwnerGone
 from kgroup.groups.verdict.conclusion import ConcludedPlace, Trouble
 from kgroup.groups.verdict.group import GroupVerdict, group_verdict
 from kgroup.groups.verdict.shape import LagShape
 from kgroup.model.groups import Group, Member
+from kgroup.model.migration_facts import OpenTransaction
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.output.pages.lag_documents import verdict_document
 from kgroup.output.pages.verdict import verdict_lines
@@ -107,6 +109,13 @@ def silent(session_ms: int | None, *others: Part, **changed: Any) -> GroupVerdic
     return judged([*others, row], members=known, siblings=KEEP_UP)
 
 
+HELD = OpenCommit(
+    TopicPartition("orders", 7),
+    9,
+    4711,
+    NOW - MINUTE,
+    OpenTransaction("__consumer_offsets", 7, 4711, 0, 1, NOW, True, "pay-tx", NOW - 2 * MINUTE),
+)
 ONE_STUCK = judged(
     [*FINE, STUCK],
     state_since_ms=NOW - 41 * MINUTE,
@@ -218,6 +227,22 @@ def test_what_is_concluded(
                 "SHAPE": "one partition of 6, orders:7 (enrich-1); 2 of 2 other groups of orders keep up",
                 "->": "enrich-1 (10.0.3.4) owns orders:7 and commits other partitions: it polls, "
                 "and commits nothing past offset 10000000 (the record: 9999999, 10000000 or later)",
+            },
+        ),
+        # ... an offset in an open transaction: whoever starts there waits, whatever the record is.
+        (
+            judged([*FINE, STUCK], open_commits=(HELD, HELD)),
+            {
+                "->": "orders:7: an open transaction of pay-tx (producer 4711) holds offset 9 and offsets of 1 more "
+                "partition since 01:34:40Z: a member that starts gets no position there until it ends",
+            },
+        ),
+        (
+            judged([replace(p, owner=None) for p in FINE], "Empty", (), open_commits=(HELD,)),
+            {
+                "->": "no member reads; its consumers, once started, continue at the committed offsets; orders:7: an "
+                "open transaction of pay-tx (producer 4711) holds offset 9 since 01:34:40Z: a member that starts gets "
+                "no position there until it ends",
             },
         ),
         # ... a static member whose session may last: nobody else gets its partitions until then.
@@ -922,6 +947,7 @@ SKIP = "kgroup reset orders-enrich --to-offset payments:3=8812338 --save-skipped
         (TWO_WRITERS, [f"{HISTORY} --commits"]),
         (silent(300_000, *OTHERS), ["kgroup evict orders-enrich --instance pod-1"]),
         (silent(60_000, *OTHERS), [PEEK]),
+        (judged([*FINE, STUCK], open_commits=(HELD,)), []),
         (judged([replace(FLIPS_PART, commits=BACK_AND_FORTH[:-1], committed=9_999_990)]), [PEEK]),
         (judged([replace(PILL_PART, commits=ONE_BY_ONE)]), [PEEK]),
         (judged([replace(PILL_PART, timed=False)]), [PEEK]),

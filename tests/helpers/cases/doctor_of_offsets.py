@@ -15,6 +15,7 @@ from kgroup.groups.doctor.snapshot import (
 from kgroup.groups.history.runs import Run
 from kgroup.groups.history.slow_polls import SlowPoll, SlowPolls
 from kgroup.groups.lag.evidence import BlockingTransaction, FirstUnread, MemberFacts
+from kgroup.groups.lag.open_commits import OpenCommit
 from kgroup.groups.offset_resets import OffsetReset, ResetPartition
 from kgroup.model.groups import Partition
 from kgroup.model.migration_facts import BrokerFacts
@@ -194,6 +195,15 @@ def moved(*offsets: int, ago_ms: int = M, change: str | None = None) -> tuple[Of
     return tuple(OffsetReset(NOW - ago_ms, (row,), change) for row in rows)
 
 
+def in_transaction(ms: int, known: bool | None = True, name: str | None = "pay-tx") -> GroupSnapshot:
+    """orders:0 at offset 1000 for so long, as an open transaction holds it."""
+    open_one = OpenTransaction(
+        "__consumer_offsets", 7, 4711, 9, 812, NOW - ms, known, name, NOW - ms if known else None
+    )
+    read = None if name is None else open_one
+    return replace(standing(ms), open_commits=(OpenCommit(KEYS[0], 1000, 4711, NOW - ms, read),))
+
+
 def silent_pod(session_ms: int) -> GroupSnapshot:
     """pod-4, a static member that owns orders:0 to 2, has not committed for two minutes, and the other one has."""
     pod = replace(A, instance_id="pod-4")
@@ -217,6 +227,18 @@ def by_two(rounds: int, ago_ms: int = S) -> GroupSnapshot:
 
 
 CASES = (
+    # pending-commit
+    Case("pending-commit", "none", HEALTHY, None),
+    Case(
+        "pending-commit",
+        "its coordinator knows it",
+        in_transaction(2 * M),
+        WARNING,
+        "orders:0: an open transaction of pay-tx (producer 4711) holds offset 1000 since 07:58:00Z",
+    ),
+    Case("pending-commit", "for long", in_transaction(15 * M, known=False), CRITICAL, "since 07:45:00Z"),
+    Case("pending-commit", "it could not be asked", in_transaction(M, name=None), WARNING, "of producer 4711 holds"),
+    Case("pending-commit", "no log", replace(HEALTHY, commits=None), UNKNOWN, "were not read"),
     # two-writers
     Case("two-writers", "none", HEALTHY, None),
     Case(
