@@ -24,7 +24,7 @@ from kgroup.groups.doctor.from_log import from_log
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot, TopicDetails
 from kgroup.groups.history.own_changes import OwnChanges
 from kgroup.groups.history.summary import HistoryQuery
-from kgroup.groups.lag.evidence import MemberFacts
+from kgroup.groups.lag.evidence import EvidenceSource, MemberFacts
 from kgroup.groups.lag.from_log import LagLogFacts
 from kgroup.groups.member_labels import without_stale_members
 from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
@@ -177,6 +177,8 @@ def _snapshot(
     open_transactions, why_not_read = _transactions(shared.transactions, [p.tp for p in group.partitions])
     if why_not_read:
         unread["transactions"] = why_not_read
+    if EvidenceSource.QUOTAS in evidence.unknown:
+        unread["quotas"] = evidence.unknown[EvidenceSource.QUOTAS]
     layouts = {topic: shared.layouts.get(topic) for topic in group.topics}
     group_past = item.past if item else None
     emptied_ms = log_facts.emptied_record_ms if log_facts else None
@@ -206,6 +208,7 @@ def _snapshot(
         shared_instances=evidence.shared_instances,
         resets=evidence.resets,
         open_commits=evidence.open_commits,
+        quotas=evidence.quotas,
         broker=broker,
         configs=item.configs if item else None,
         emptied_at_ms=emptied_ms,

@@ -32,8 +32,9 @@ from kgroup.groups.lag.from_log import LagLogFacts, from_log
 from kgroup.groups.lag.open_commits import OpenCommit, with_transactions
 from kgroup.groups.lag.past import STEP_MS, STEPS
 from kgroup.groups.offset_resets import with_changes
-from kgroup.groups.thresholds import LATE_SIBLING, LONG_TRANSACTION, QUIET, RATE_SPAN, RECENT_SPAN
+from kgroup.groups.thresholds import LATE_SIBLING, LEAST_LAG, LONG_TRANSACTION, QUIET, RATE_SPAN, RECENT_SPAN
 from kgroup.model.groups import Group, LogRange, Partition
+from kgroup.model.read_quota import ReadQuota
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.lag_cache import cached_lag_facts
 from kgroup.support.errors import KgroupError, NotAuthorized
@@ -54,6 +55,9 @@ _SPAN_MS = 3_600_000
 _IDLE_SPAN_MS = RATE_SPAN.value
 """For a group that has read everything only its pace matters, so less is read."""
 
+
+Quotas = tuple[ReadQuota, ...] | str
+"""A string is the reason why they could not be read."""
 
 Place = tuple[TopicPartition, int]
 """An offset of a partition."""
@@ -121,7 +125,22 @@ def _read_lag_facts(
     facts = _with_offsets_transactions(cluster, facts, now_ms)
     logs, siblings = _EvidenceOfLogs(facts, back.moments_ms), _siblings(facts, back, now_ms)
     late = _late_at(facts, groups, back, now_ms)
-    return facts, {group.name: _of_group(group, facts, logs, siblings, late, need, now_ms, own) for group in groups}
+    quotas = _quotas_of(cluster, groups) if need.surroundings or need.whole_topics else ()
+    return facts, {
+        group.name: _of_group(group, facts, logs, siblings, late, need, now_ms, own, quotas) for group in groups
+    }
+
+
+def _quotas_of(cluster: Cluster, groups: Sequence[Group]) -> Quotas:
+    """The quotas on what clients may read, if one of these groups has members and a lag that is worth a question."""
+    if not any(group.members and (group.totals.lag or 0) >= LEAST_LAG.value for group in groups):
+        return ()
+    from kgroup.cluster.client_quotas import read_quotas
+
+    try:
+        return cluster.ask(read_quotas)
+    except KgroupError as error:
+        return error.message
 
 
 def _with_offsets_transactions(cluster: Cluster, facts: LagFacts, now_ms: int) -> LagFacts:
@@ -208,6 +227,7 @@ def _of_group(
     need: Need,
     now_ms: int,
     own: Callable[[], OwnChanges],
+    quotas: Quotas,
 ) -> GroupFacts:
     log = facts.logs.logs.get(group.name)
     names = _names_by_id(group, facts) if need.crash_loops else None
@@ -232,10 +252,12 @@ def _of_group(
         resets=() if log_facts is None else with_changes(log_facts.resets, group.name, own),
         slow_polls=None if log_facts is None else log_facts.slow_polls,
         open_commits=() if log_facts is None else _held_commits(log_facts, facts, now_ms),
+        quotas=quotas if isinstance(quotas, tuple) else (),
         lost=None if log_facts is None else log_facts.lost,
         of_some=frozenset() if log_facts is None else log_facts.of_some,
         same_offset=_same_offset(group, late) if late else {},
-        unknown=dict(_unknown(group, facts, need, firsts, log_facts)),
+        unknown=dict(_unknown(group, facts, need, firsts, log_facts))
+        | ({EvidenceSource.QUOTAS: quotas} if isinstance(quotas, str) else {}),
     )
     newest = None if log_facts is None else log_facts.generation
     return GroupFacts(

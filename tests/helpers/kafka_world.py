@@ -332,12 +332,23 @@ class KafkaWorld:
         self.configure_group(f"caught-up-{secrets.token_hex(4)}", consumer_session_timeout_ms="20000")
         return self._group_config(group)
 
-    def quota(self, client_id: str, consumer_bytes_per_s: int) -> None:
-        """What a client of this id may read."""
+    def quota(
+        self,
+        client_id: str | None,
+        bytes_per_s: int | None,
+        *,
+        user: str | None = None,
+        key: str = "consumer_byte_rate",
+    ) -> None:
+        """What clients of this id ("": each), of a user, or of both, may read; None: as much as they will again."""
         entry = AlterClientQuotasRequest.EntryData
-        who = entry.EntityData(entity_type="client-id", entity_name=client_id)
-        what = entry.OpData(key="consumer_byte_rate", value=float(consumer_bytes_per_s), remove=False)
-        request = AlterClientQuotasRequest(entries=[entry(entity=[who], ops=[what])], validate_only=False)
+        who = [
+            entry.EntityData(entity_type=kind, entity_name=name or None)
+            for kind, name in (("client-id", client_id), ("user", user))
+            if name is not None
+        ]
+        what = entry.OpData(key=key, value=float(bytes_per_s or 0), remove=bytes_per_s is None)
+        request = AlterClientQuotasRequest(entries=[entry(entity=who, ops=[what])], validate_only=False)
         node = min(broker.node_id for broker in self._groups._manager.cluster.brokers())
         answer = self._groups._manager.run(lambda: self._groups._manager.send(request, node))
         assert [one.error_code for one in answer.entries] == [0], answer

@@ -21,6 +21,7 @@ from uuid import UUID
 from kafka.protocol.admin import (
     CreateTopicsResponse,
     DescribeAclsResponse,
+    DescribeClientQuotasResponse,
     DescribeClusterResponse,
     DescribeConfigsResponse,
     DescribeGroupsResponse,
@@ -50,7 +51,7 @@ from tests.helpers.kafka_proxy import (
 from tests.helpers.stored_cluster import ABSENT, APIS, GROUP, message
 
 FETCH, METADATA, LIST_GROUPS, CREATE_TOPICS, INIT_PRODUCER_ID = 1, 3, 16, 19, 22
-DESCRIBE_ACLS, DESCRIBE_CONFIGS = 29, 32
+DESCRIBE_ACLS, DESCRIBE_CONFIGS, DESCRIBE_CLIENT_QUOTAS = 29, 32, 48
 DESCRIBE_LOG_DIRS, DESCRIBE_QUORUM, DESCRIBE_CLUSTER = 35, 55, 60
 DESCRIBE_PRODUCERS, DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS = 61, 65, 66
 
@@ -175,6 +176,7 @@ class StoredBroker:
             DESCRIBE_CLUSTER: self._cluster,
             DESCRIBE_QUORUM: self._quorum,
             DESCRIBE_ACLS: self._acls,
+            DESCRIBE_CLIENT_QUOTAS: self._client_quotas,
             CREATE_TOPICS: self._valid_topics,
             INIT_PRODUCER_ID: self._producer_id,
         }
@@ -468,6 +470,10 @@ class StoredBroker:
         for row in answer.topics[0].partitions[0].current_voters:
             row.last_caught_up_timestamp = row.last_fetch_timestamp = self.now_ms
         return answer
+
+    def _client_quotas(self, _: Any) -> Any:
+        """No situation has one."""
+        return DescribeClientQuotasResponse(throttle_time_ms=0, error_code=0, error_message=None, entries=[])
 
     def _acls(self, _: Any) -> Any:
         answer = message(DescribeAclsResponse, self.copy["acls"])

@@ -63,6 +63,7 @@ from kgroup.groups.verdict.facts import (
     unsubscribed_in,
 )
 from kgroup.groups.verdict.group import record_at
+from kgroup.groups.verdict.large_gap import slowed_by_quota
 from kgroup.groups.verdict.shape import LagShape
 from kgroup.model.groups import LoggedCommit, Partition
 from kgroup.model.topic_partition import TopicPartition
@@ -414,13 +415,15 @@ def large_gap(snapshot: GroupSnapshot) -> Answer:
     spans = {p.rates.span_ms for p in gap.slow}
     span = span_words(spans.pop() if len(spans) == 1 else None)
     # In a rebalance nobody knows what more members would get.
+    quota = slowed_by_quota(group, snapshot.evidence, gap)
     few = group.members is not None and len(group.members) < len(group.partitions)
     adds = gap.needs_members and few and not group.is_rebalancing
     return (
         LARGE_GAP.finding(
             Severity.WARNING if grows else Severity.INFO,
             f"{human_count(gap.lag)} unread on {plural(len(gap.slow), 'partition')}, {rate_words(gap.arrives)} arrived "
-            f"and {rate_words(gap.reads)} read{span}: {'it grows' if grows else f'{duration(longest_ms)} left'}",
+            f"and {rate_words(gap.reads)} read{span}: {'it grows' if grows else f'{duration(longest_ms)} left'}"
+            + ("" if quota is None else f"; {quota}"),
             remedy="if new records cannot wait: stop the group, start it at the log end, and replay the gap in parallel"
             + ("; it needs more members or faster processing too, or it falls behind again" if grows else ""),
             numbers={"lag": gap.lag, "partition_count": len(gap.slow)} | ({} if grows else {"catch_up_ms": longest_ms}),

@@ -30,6 +30,7 @@ from kgroup.model.groups import Group, LoggedCommit
 from kgroup.model.migration_facts import BrokerFacts
 from kgroup.model.migration_facts import OpenTransaction as OpenTransaction
 from kgroup.model.pending_catchup import PendingCatchup
+from kgroup.model.read_quota import ReadQuota
 from kgroup.model.topic_partition import PartitionReplicas, TopicPartition
 
 NO_COMMITS = "the commits in __consumer_offsets were not read"
@@ -131,6 +132,7 @@ class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
     shared_instances: tuple[SharedInstance, ...] = ()
     resets: tuple[OffsetReset, ...] = ()
     open_commits: tuple[OpenCommit, ...] = ()
+    quotas: tuple[ReadQuota, ...] = ()
     bootstrap: str | None = None
     unread: Mapping[str, str] = msgspec.field(default_factory=dict)
 
@@ -176,10 +178,12 @@ class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
             shared_instances=self.shared_instances,
             resets=self.resets,
             open_commits=self.open_commits,
+            quotas=self.quotas,
             crash_loops=self.history.crash_loops if self.history else (),
             runs=self.history.runs if self.history else (),
             slow_polls=self.history.slow_polls if self.history else None,
-            unknown={EvidenceSource.COMMITS: self.why("commits", NO_COMMITS)} if self.commits is None else {},
+            unknown=({EvidenceSource.COMMITS: self.why("commits", NO_COMMITS)} if self.commits is None else {})
+            | ({EvidenceSource.QUOTAS: self.unread["quotas"]} if "quotas" in self.unread else {}),
         )
 
     @cached_property

@@ -20,6 +20,7 @@ from kgroup.groups.shared_instances import SharedInstance
 from kgroup.groups.timeline.steps import CrashLoop
 from kgroup.model.group_log import GenerationWritten
 from kgroup.model.groups import LoggedCommit
+from kgroup.model.read_quota import ReadQuota
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.json_types import ExplainedEnum
 
@@ -39,6 +40,7 @@ class EvidenceSource(StrEnum):
     STATE = "state"
     RETENTION = "retention"
     SIBLINGS = "siblings"
+    QUOTAS = "quotas"
 
 
 class LogPoint(msgspec.Struct, frozen=True, order=True, gc=False):
@@ -158,7 +160,7 @@ class LagEvidence(msgspec.Struct, frozen=True):
     suspected: whether their records are unread, the log of the group does not show. ``shared_instances`` are the
     instance ids that are taken over again and again, the worst first. ``resets`` are those of the last hour that are
     not undone, the newest first. ``open_commits`` are those that a transaction holds for a minute. ``lost`` is the last
-    member that went in silence, if others go on.
+    member that went in silence, if others go on. ``quotas`` are those on what any client may read.
     ``of_some`` are the topics to which some members subscribed while others did not. ``same_offset`` has the other
     groups that are at the group's offset or next to it, and have been late for a minute at least. ``unknown`` has the
     reason for each source that could not be read (``no READ on __consumer_offsets``); the verdict shows the reason
@@ -179,6 +181,7 @@ class LagEvidence(msgspec.Struct, frozen=True):
     resets: tuple[OffsetReset, ...] = ()
     slow_polls: SlowPolls | None = None
     open_commits: tuple[OpenCommit, ...] = ()
+    quotas: tuple[ReadQuota, ...] = ()
     lost: LostMember | None = None
     of_some: frozenset[str] = frozenset()
     same_offset: Mapping[TopicPartition, tuple[str, ...]] = msgspec.field(default_factory=dict)

@@ -33,6 +33,7 @@ class Trouble(ExplainedEnum):
     TRIES_AGAIN = "tries-again", "one application goes back and tries again"
     RESET = "reset", "the offsets were moved"
     LAG = "lag", "what the lagging partitions have in common, or how fast the lag changes"
+    QUOTA = "quota", "a quota limits what the members may read"
     NEVER_COMMITS = "never-commits", "members process records without committing"
     NEVER_READS = "never-reads", "members do not read"
     ASSIGNMENT = "assignment", "members without partitions, or partitions without an owner"

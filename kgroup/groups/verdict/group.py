@@ -41,7 +41,7 @@ from kgroup.groups.verdict.facts import (
     two_writers,
     unsubscribed_in,
 )
-from kgroup.groups.verdict.large_gap import LargeGap, arrivals_in, large_gap
+from kgroup.groups.verdict.large_gap import LargeGap, arrivals_in, large_gap, slowed_by_quota
 from kgroup.groups.verdict.plain import assignment_sentence, members_sentence
 from kgroup.groups.verdict.shape import (
     LagShape,
@@ -245,8 +245,8 @@ def _less_urgent(
     unknown = next((reset for reset in evidence.resets if reset.change is None), None)
     if unknown is not None:
         return Concluded(unknown.words(report.now_ms), Trouble.RESET)
-    if shape.behind and (sentence := _of_shape(group, report, shape, siblings, found.gap)):
-        return Concluded(sentence, Trouble.LAG, places=places_of(report, [p.partition.tp for p in shape.behind]))
+    if shape.behind and (lag := _of_lag(group, report, evidence, shape, siblings, found.gap)):
+        return lag
     if uncommitted := _never_committed(group, evidence):
         return uncommitted
     if assignment := assignment_sentence(group):
@@ -255,6 +255,23 @@ def _less_urgent(
     if evidence.lost is not None:
         return Concluded(evidence.lost.words(report.now_ms), Trouble.LOST_MEMBER)
     return None if own is None else Concluded(own, Trouble.RESET)
+
+
+def _of_lag(
+    group: Group,
+    report: GroupLag,
+    evidence: LagEvidence,
+    shape: Shape,
+    siblings: OtherGroupsLag | None,
+    gap: LargeGap | None,
+) -> Concluded | None:
+    """What the lagging partitions have in common; of a gap that grows, whether a quota may be why."""
+    sentence, quota = _of_shape(group, report, shape, siblings, gap), slowed_by_quota(group, evidence, gap)
+    if sentence is None and quota is None:
+        return None
+    text = "; ".join(each for each in (sentence, quota) if each is not None)
+    or_else = () if quota is None else (Trouble.QUOTA,)
+    return Concluded(text, Trouble.LAG, or_else, places_of(report, [p.partition.tp for p in shape.behind]))
 
 
 def _of_slow_polls(slow: SlowPolls, report: GroupLag) -> Concluded:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
-from kgroup.groups.lag.evidence import LagEvidence
+from kgroup.groups.lag.evidence import EvidenceSource, LagEvidence
 from kgroup.groups.lag.hot_partitions import hot_partitions
 from kgroup.groups.lag.rates import Rates, rate_words, reading_rate, slow_outlook
+from kgroup.groups.lag.read_quotas import quota_words
 from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.lag.status import LagStatus
 from kgroup.groups.thresholds import LEAST_LAG
+from kgroup.model.groups import Group
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration
 
@@ -67,6 +69,15 @@ def large_gap(report: GroupLag, evidence: LagEvidence) -> LargeGap | None:
         tuple(sorted((p for p, _, _ in slow), key=lambda p: -(p.lag or 0))),
         frozenset(hot.tp for hot in hot_partitions(arrivals_in(report))),
     )
+
+
+def slowed_by_quota(group: Group, evidence: LagEvidence, gap: LargeGap | None) -> str | None:
+    """The quota that may be why a gap grows, or why that is not known; None without one."""
+    if gap is None or gap.seconds is not None or not group.members:
+        return None
+    if why := evidence.unknown.get(EvidenceSource.QUOTAS):
+        return f"whether a quota slows its members could not be read: {why}"
+    return quota_words(evidence.quotas, group, gap.reads)
 
 
 def _is_read_in_turn(row: PartitionLag, report: GroupLag) -> bool:

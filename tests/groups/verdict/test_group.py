@@ -33,6 +33,7 @@ from kgroup.groups.verdict.group import GroupVerdict, group_verdict
 from kgroup.groups.verdict.shape import LagShape
 from kgroup.model.groups import Group, Member
 from kgroup.model.migration_facts import OpenTransaction
+from kgroup.model.read_quota import ReadQuota
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.output.pages.lag_documents import verdict_document
 from kgroup.output.pages.verdict import verdict_lines
@@ -351,6 +352,22 @@ def test_what_is_concluded(
             judged([*(Part(n, 600) for n in range(2)), *(Part(n, 90_000, topic="audit", **SLOW) for n in range(2))],
                    siblings=()),
             {"SHAPE": "the 2 partitions of audit, no others; no other group reads audit"},
+        ),
+        # ... a gap that grows, under a quota; or nobody knows.
+        (
+            judged([Part(n, 90_000, owner=OWNERS[n], **SLOW) for n in range(4)], quotas=(ReadQuota(9000, "enrich-1"),)),
+            {
+                "->": "3 members for 4 partitions; client id enrich-1 may read 8.8 KiB/s at each broker (quota): that "
+                "slows its members, or they are too slow themselves, the log does not show which",
+            },
+        ),
+        (
+            judged([Part(n, 90_000, owner=OWNERS[n], **SLOW) for n in range(4)],
+                   unknown={EvidenceSource.QUOTAS: "no DESCRIBE_CONFIGS on the Cluster"}),
+            {
+                "->": "3 members for 4 partitions; whether a quota slows its members could not be read: no "
+                "DESCRIBE_CONFIGS on the Cluster",
+            },
         ),
         # ... and it drains: do nothing.
         (

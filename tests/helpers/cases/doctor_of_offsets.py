@@ -20,6 +20,7 @@ from kgroup.groups.offset_resets import OffsetReset, ResetPartition
 from kgroup.model.groups import Partition
 from kgroup.model.migration_facts import BrokerFacts
 from kgroup.model.pending_catchup import PendingCatchup
+from kgroup.model.read_quota import ReadQuota
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.instants import rfc3339
 from tests.helpers.cases.doctor import (
@@ -488,6 +489,20 @@ CASES = (
         reading(5, 9000),
         WARNING,
         "9000 unread on 1 partition, 10/s arrived and 5/s read (10m): it",
+    ),
+    Case(
+        "large-gap",
+        "it grows, under a quota",
+        replace(reading(5, 9000), quotas=(ReadQuota(300, "enrich-0"),)),
+        WARNING,
+        "it grows; client id enrich-0 may read 300 B/s at each broker (quota): that slows its members, or",
+    ),
+    Case(
+        "large-gap",
+        "it grows, and quotas may not be read",
+        replace(reading(5, 9000), unread={"quotas": "no DESCRIBE_CONFIGS on the Cluster"}),
+        WARNING,
+        "it grows; whether a quota slows its members could not be read: no DESCRIBE_CONFIGS on the Cluster",
     ),
     Case("large-gap", "it drains for long", reading(20, 6100), INFO, "10/s arrived and 20/s read (10m): 10m left"),
     Case("large-gap", "it drains soon", reading(20, 6000), None),
