@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kgroup.groups.doctor import about_lag, about_rebalances, about_transactions
+from kgroup.groups.doctor.about_members import MIGRATE
 from kgroup.groups.doctor.finding import Answer, Diagnosis, Finding, NotChecked, Rule, Severity
 from kgroup.groups.doctor.rules import CLUSTER_RULES, GROUP_RULES, OF_COMMITS, ORDER
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot
@@ -31,7 +32,7 @@ _FOLLOW: dict[str, tuple[str, ...]] = {
 
 def diagnose_group(snapshot: GroupSnapshot) -> Diagnosis:
     """The answers of all group rules. What could not be checked is listed in ``not_checked``, never as a finding."""
-    diagnosis = _diagnosis(snapshot.group.name, snapshot, GROUP_RULES)
+    diagnosis = _without_offers(_diagnosis(snapshot.group.name, snapshot, GROUP_RULES))
     if any(log.past_ends for log in snapshot.logs.values()):
         diagnosis = replace(diagnosis, past=group_past(snapshot.lag, snapshot.evidence))
     hidden = hidden_words(snapshot.group.hidden_commits)
@@ -40,6 +41,13 @@ def diagnose_group(snapshot: GroupSnapshot) -> Diagnosis:
     named = {item.rule for item in diagnosis.not_checked}
     unseen = tuple(NotChecked(rule.id, hidden, partly=True) for rule in OF_COMMITS if rule.id not in named)
     return replace(diagnosis, not_checked=(*diagnosis.not_checked, *unseen))
+
+
+def _without_offers(diagnosis: Diagnosis) -> Diagnosis:
+    """Without the offer to migrate where something is wrong: it is noise in an incident."""
+    if diagnosis.worst in (None, Severity.INFO):
+        return diagnosis
+    return replace(diagnosis, findings=tuple(each for each in diagnosis.findings if each.rule != MIGRATE.id))
 
 
 def diagnose_cluster(snapshot: ClusterSnapshot) -> Diagnosis:

@@ -67,7 +67,6 @@ def test_findings_come_worst_first_then_as_in_the_table() -> None:
         "out-of-range",
         "hanging-transaction",
         "topic-gone",
-        "ready-to-migrate",
     ]
     assert told.worst is CRITICAL
 
@@ -130,6 +129,24 @@ def test_uneven_lag_of_another_member_does_not() -> None:
     (uneven,) = (item for item in diagnose_group(slow).findings if item.rule == "skewed-lag")
 
     assert uneven.severity is WARNING
+
+
+@pytest.mark.parametrize(
+    ("ill", "rules"),
+    [
+        pytest.param(HEALTHY, ["ready-to-migrate"], id="well"),
+        pytest.param(
+            doctor_of_members.having((*doctor_of_members.EACH, doctor_of_members.SIX)),
+            ["idle-members", "ready-to-migrate"],
+            id="what could be better",
+        ),
+        pytest.param(doctor_of_offsets.one(partition(0, 70, 100, 120)), ["out-of-range"], id="what is wrong"),
+    ],
+)
+def test_no_migration_is_offered_to_a_group_with_a_worse_finding(ill: GroupSnapshot, rules: list[str]) -> None:
+    told = diagnose_group(replace(ill, readiness=doctor_of_members.READY))
+
+    assert [item.rule for item in told.findings] == rules
 
 
 def test_subjects_come_worst_first_the_cluster_before_all() -> None:
