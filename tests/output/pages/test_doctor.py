@@ -20,14 +20,13 @@ from kgroup.queries.doctor_explanations import explain
 from kgroup.support.cluster_ref import ClusterRef
 from tests.helpers import pages
 from tests.helpers.cases import doctor_of_cluster, doctor_of_members, doctor_of_offsets
-from tests.helpers.cases.doctor import CLUSTER, EMPTY, HEALTHY, S
+from tests.helpers.cases.doctor import CLUSTER, EMPTY, S
 from tests.helpers.cases.doctor_of_offsets import unread
 
 REF = ClusterRef("id", "b1:9092", "prod")
 STORM = replace(
-    HEALTHY,
+    doctor_of_members.having((*doctor_of_members.EACH, doctor_of_members.SIX)),
     history=doctor_of_members.stormy(17, 30_000),
-    readiness=doctor_of_members.READY,
     transactions=None,
     logs={},
     unread={"transactions": "no READ on orders", "last_stable": "no READ on orders"},
@@ -49,7 +48,7 @@ def test_one_group(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert lines[0].startswith("orders-enrich  2 findings: 1 critical, 1 info")
     assert lines[1].split() == ["SEVERITY", "RULE", "EVIDENCE"]
-    assert lines[2].startswith("critical  rebalance-storm   17 in 8m, not over")
+    assert lines[2].startswith("critical  rebalance-storm  17 in 8m, not over")
     assert "  kgroup history orders-enrich --since 1h" in lines
     assert any(line.startswith(f"UNCHECKED  3 of {len(GROUP_RULES)} rules") for line in lines), lines
     assert any("hanging-transaction, lso-stuck: no READ on orders" in line for line in lines)
@@ -134,5 +133,5 @@ def test_csv_has_a_row_a_finding() -> None:
 
     assert [row[:3] for row in found.rows] == [
         ("orders-enrich", "critical", "rebalance-storm"),
-        ("orders-enrich", "info", "ready-to-migrate"),
+        ("orders-enrich", "info", "idle-members"),
     ]
