@@ -182,11 +182,17 @@ def shared_instance(snapshot: GroupSnapshot) -> Answer:
 def _crash_loop(snapshot: GroupSnapshot, loops: Sequence[CrashLoop]) -> Answer:
     gone = loops[0].gone
     where = "this offset" if len(loops) == 1 else "one of these offsets"
+    remedy = (
+        f"the record at {where}, or one soon after it, ends every process that reads it: read the record, "
+        "and the log of a process that ended; then fix the consumer, or skip the record"
+        if loops[0].uncommitted_ms is None
+        else "read the log of a process that ended; if it ends for another reason than a record, let it commit sooner: "
+        "then each life gets further, and what a record ends shows"
+    )
     return REBALANCE_STORM.finding(
         Severity.CRITICAL,
         crash_loop_words(loops, snapshot.now_ms),
-        remedy=f"the record at {where}, or one soon after it, ends every process that reads it: read the record, "
-        "and the log of a process that ended; then fix the consumer, or skip the record",
+        remedy=remedy,
         numbers={
             "gone_member_count": len(gone),
             "span_ms": gone[-1].at_ms - gone[0].at_ms,

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
 
+from msgspec.structs import replace
+
 from kgroup.groups.history.signatures import LOOP_GAP_MS, is_orderly, rollouts
 from kgroup.groups.timeline.departures import POLL_EARLY_MS
 from kgroup.groups.timeline.steps import (
@@ -30,6 +32,7 @@ from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration
 from kgroup.support.units import plural
 
+_COMMITS_IN_A_LIFE = 2
 _NAMED = 3
 """Of several partitions, each may have the record that ends the members."""
 
@@ -51,12 +54,33 @@ def crash_loops(
     """
     if len(steps) <= LOOP:
         return ()
+    commits = tuple(commits)
+    written = [commit for commit in commits if commit.counts and commit.offset is not None]
     moved = _moves(commits, [step.log_offset for step in steps])
     by_partition: dict[TopicPartition, list[tuple[OwnerGone, int]]] = {}
     for tp, gone, until in _owners_gone(steps, topic_names):
         by_partition.setdefault(tp, []).append((gone, until))
     found = (_loop_at(tp, owners, moved.get(tp, ()), now_ms) for tp, owners in by_partition.items())
-    return tuple(sorted((loop for loop in found if loop is not None), key=lambda loop: (-len(loop.gone), loop.tp)))
+    loops = [replace(loop, uncommitted_ms=_uncommitted_ms(loop, written)) for loop in found if loop is not None]
+    return tuple(sorted(loops, key=lambda loop: (-len(loop.gone), loop.tp)))
+
+
+def _uncommitted_ms(loop: CrashLoop, commits: Sequence[CommitWritten]) -> int | None:
+    """The longest life of a loop without any commit, unless it had time for two as the group committed before.
+
+    The first owner is left out: it committed up to the offset of the loop. Without a commit before, any life may be
+    too short.
+    """
+    first, *others = loop.gone
+    lives = [(one.at_ms - one.came_ms, one.waited_ms) for one in others if one.came_ms is not None]
+    least_ms = [most - waited for most, waited in lives if waited is not None]
+    if len(least_ms) < len(others) or any(first.log_offset < one.log_offset < others[-1].log_offset for one in commits):
+        return None
+    moments_ms = sorted({commit.at_ms for commit in commits if commit.log_offset < first.log_offset})
+    pauses_ms = sorted(later - earlier for earlier, later in pairwise(moments_ms))
+    if pauses_ms and max(least_ms) >= _COMMITS_IN_A_LIFE * pauses_ms[len(pauses_ms) // 2]:
+        return None
+    return max(most for most, _ in lives)
 
 
 def _moves(commits: Iterable[CommitWritten], steps: Sequence[int]) -> dict[TopicPartition, list[tuple[int, int]]]:
@@ -128,7 +152,8 @@ def _owners_gone(
         for present in before.members:
             if present.member_id in remaining or _was_slow(present, step, came_ms[present.member_id]):
                 continue
-            gone = OwnerGone(step.at_ms, step.log_offset, attempt, present.name)
+            came, waited = came_ms[present.member_id], _waited_ms(present, step)
+            gone = OwnerGone(step.at_ms, step.log_offset, attempt, present.name, came, waited)
             for tp, until in owned.pop(present.member_id, {}).items():
                 yield tp, gone, until
 
@@ -140,6 +165,11 @@ def _was_slow(present: PresentMember, step: HistoryStep, came_ms: int) -> bool:
         return True
     lived_ms = step.at_ms - came_ms
     return Cause.GONE in causes and present.poll_ms is not None and lived_ms >= present.poll_ms - POLL_EARLY_MS
+
+
+def _waited_ms(present: PresentMember, step: HistoryStep) -> int | None:
+    left = any(reason.cause is Cause.LEAVE and present.name in reason.members for reason in step.reasons)
+    return 0 if left else present.session_ms
 
 
 def _recent(owners: Sequence[OwnerGone], now_ms: int) -> tuple[OwnerGone, ...]:
@@ -161,7 +191,16 @@ def crash_loop_words(loops: Sequence[CrashLoop], now_ms: int) -> str:
     ago = format_duration(max(0, now_ms - gone[-1].at_ms) // 1000)
     return (
         f"crash loop at {_place(loops)}: {len(gone)} members came and went in {span}, the last {ago} ago, "
-        f"and {_progress(loops)}"
+        f"and {_progress(loops)}{_uncommitted(loops[0])}"
+    )
+
+
+def _uncommitted(loop: CrashLoop) -> str:
+    if loop.uncommitted_ms is None:
+        return ""
+    return (
+        f"; none committed anything, and each ended within {format_duration(loop.uncommitted_ms / 1000)}: at a record "
+        "there, or whatever the record, before its first commit, the log does not show which"
     )
 
 

@@ -163,6 +163,10 @@ class OwnerGone(msgspec.Struct, frozen=True):
     attempt: int
     """Owners with the same one count once: an orderly rollout replaces several of them."""
     name: str
+    came_ms: int | None = None
+    """When its first generation or epoch was written."""
+    waited_ms: int | None = None
+    """How long it may have been dead before it was removed: its session, 0 if it left; None if unknown."""
 
 
 class CrashLoop(PartitionValue, msgspec.Struct, frozen=True):
@@ -175,6 +179,8 @@ class CrashLoop(PartitionValue, msgspec.Struct, frozen=True):
     gone: tuple[OwnerGone, ...]
     crept: int = 0
     """How far the offset moved meanwhile: at most one record from one owner to the next."""
+    uncommitted_ms: int | None = None
+    """How long the longest life was at most, if no member committed anything in them: they may be too short for it."""
 
     @property
     def _least(self) -> int:

@@ -103,7 +103,9 @@ def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None =
     found = _Found(gap, record, two_writers(report, evidence), silent)
     if loops:
         places = places_of(report, [loop.tp for loop in loops])
-        fact: Concluded | None = Concluded(crash_loop_words(loops, report.now_ms), Trouble.CRASH_LOOP, places=places)
+        also = () if loops[0].uncommitted_ms is None else (Trouble.NEVER_COMMITS,)
+        words = crash_loop_words(loops, report.now_ms)
+        fact: Concluded | None = Concluded(words, Trouble.CRASH_LOOP, also, places)
     elif wait is not None:
         fact = Concluded(wait.words, Trouble.REBALANCE_WAITS)
     elif slow is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from kgroup.groups.history.crash_loops import crash_loop_words, crash_loops
 from kgroup.groups.lag.from_log import from_log
@@ -208,11 +209,58 @@ def test_only_those_count_that_went_after_the_record_was_written(unread_at: floa
     assert loop.least_since_ms == T0 + 40_000
 
 
-def test_words() -> None:
-    zero, one = sorted(found_in(killed(begun())), key=lambda loop: loop.partition)
+def committed_each(seconds: float) -> Log:
+    """A group that committed so often before its members began to end, at 10 in the end."""
+    log = Log().at(0).generation(1, member("app/0", 0, 1))
+    for turn in range(10):
+        log.at(1 + turn * seconds).commit(1, turn)
+    return log.commit(1, COMMIT)
 
-    assert crash_loop_words([one], T0 + 100_000) == (
+
+def lives(log: Log, each: float = 20, *, session_ms: int = 10_000, leaves: bool = False) -> Log:
+    """Processes that live for so many seconds, to the end of a session or until they leave."""
+    start = (log.now_ms - T0) / 1000
+    for life in range(1, 5):
+        last = member(f"app/{life}", 0, 1, session_timeout_ms=session_ms)
+        log.at(start + life * each).generation(2 * life, *(() if leaves else (last,)))
+        if leaves:
+            log.at(start + life * each).generation(2 * life + 1, last)
+    return log
+
+
+@pytest.mark.parametrize(
+    ("write", "longest_s"),
+    [
+        pytest.param(lambda: lives(committed_each(60)), 20, id="a life is shorter than a commit interval"),
+        pytest.param(lambda: lives(committed_each(5)), None, id="a life had time for two commits"),
+        pytest.param(lambda: lives(committed_each(5), 15), 15, id="it was dead for its session"),
+        pytest.param(lambda: lives(committed_each(60), leaves=True), 20, id="each left"),
+        pytest.param(lambda: killed(begun()), 20, id="how often it commits is not known"),
+        pytest.param(lambda: same_offset(begun()).at(100).generation(9), None, id="a life committed"),
+        pytest.param(lambda: beside(begun()), None, id="another member commits"),
+        pytest.param(lambda: consumers(begun()), None, id="the session is not in the log"),
+    ],
+)
+def test_lives_that_may_be_too_short_for_a_commit(write: Callable[[], Log], longest_s: int | None) -> None:
+    log = write()
+    loop = next(each for each in found_in(log, (log.now_ms - T0) / 1000 + 10) if each.partition == 1)
+
+    assert loop.uncommitted_ms == (None if longest_s is None else longest_s * 1000)
+
+
+def test_words() -> None:
+    zero, one = (
+        replace(each, uncommitted_ms=None)
+        for each in sorted(found_in(killed(begun())), key=lambda loop: loop.partition)
+    )
+    words = (
         "crash loop at orders:1 offset 10: 4 members came and went in 1m, the last 20s ago, and none committed past it"
+    )
+
+    assert crash_loop_words([one], T0 + 100_000) == words
+    assert crash_loop_words([replace(one, uncommitted_ms=20_000)], T0 + 100_000) == (
+        f"{words}; none committed anything, and each ended within 20s: at a record there, or whatever the record, "
+        "before its first commit, the log does not show which"
     )
     assert crash_loop_words([zero, one], T0 + 100_000).startswith("crash loop at orders:0 or orders:1 offset 10: ")
 
