@@ -46,6 +46,7 @@ def read_verdicts(
     from kgroup.cluster.lag_reading import Need
     from kgroup.groups.verdict.group import group_verdict
     from kgroup.queries.facts import read_facts
+    from kgroup.queries.page_facts import with_page_facts
 
     need = Need(budget_s, no_log=None if budget_s > 0 else "--no-generation", surroundings=True, state=True, past=past)
     try:
@@ -59,9 +60,10 @@ def read_verdicts(
         else group
         for group in groups
     )
+    evidence = with_page_facts(cluster, named, {group.name: read[group.name].evidence for group in named})
     return GroupVerdicts(
         named,
-        {group.name: group_verdict(group, read[group.name].evidence) for group in named},
+        {group.name: group_verdict(group, evidence[group.name]) for group in named},
         () if budget_s == 0 else _notes(named, read),
     )
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kgroup.support.instants import short_time
 from tests.helpers import by_hand
 from tests.helpers.command_line import CommandLine
 from tests.helpers.kafka_world import KafkaWorld
@@ -143,3 +144,23 @@ def test_eighty_columns(kgroup: CommandLine, world: KafkaWorld, name: Name, byst
         assert group in screen
         if arguments[0] == "describe":
             assert f"{topic}:0" in screen
+
+
+def test_a_topic_on_which_nothing_arrives_and_partitions_without_a_commit(
+    kgroup: CommandLine, world: KafkaWorld, name: Name, bystander: str
+) -> None:
+    """A consumer with ``assign()`` reads two of the partitions; a third one has records, and a fourth one none."""
+    topic, group = world.topic(name("audit"), partitions=4), name("svc")
+    last_ms = round(time.time() * 1000) - 25 * 60_000
+    for partition, ago_ms in ((0, 9_000), (1, 0), (2, 5_000)):
+        world.produce_at(topic, partition, [last_ms - 60_000, last_ms - ago_ms])
+    world.commit(group, {(topic, 0): 2, (topic, 1): 2})
+
+    page = kgroup("describe", group).stdout
+
+    assert f"nothing arrives since {short_time(last_ms, round(time.time() * 1000))}" in page
+    assert f"NEVER-READ  {topic}:2 holds 2 offsets, and the group has no commit there" in page
+    world.produce(topic, 1, partition=1)
+    page = kgroup("describe", group).stdout
+    assert "nothing arrives" not in page
+    assert "NEVER-READ" in page

@@ -151,6 +151,20 @@ class Sibling(msgspec.Struct, frozen=True):
     is_empty: bool = False
 
 
+class QuietTopic(msgspec.Struct, frozen=True):
+    """A topic on which nothing arrives; ``since_ms`` is the time of its last record."""
+
+    topic: str
+    since_ms: int
+
+
+class UncommittedPartition(msgspec.Struct, frozen=True):
+    """A partition with so many offsets and no commit, of a topic that an Empty group commits to."""
+
+    tp: TopicPartition
+    offsets: int
+
+
 class LagEvidence(msgspec.Struct, frozen=True):
     """Everything that was read about one group, in addition to the group itself.
 
@@ -162,7 +176,8 @@ class LagEvidence(msgspec.Struct, frozen=True):
     not undone, the newest first. ``open_commits`` are those that a transaction holds for a minute. ``lost`` is the last
     member that went in silence, if others go on. ``quotas`` are those on what any client may read.
     ``of_some`` are the topics to which some members subscribed while others did not. ``same_offset`` has the other
-    groups that are at the group's offset or next to it, and have been late for a minute at least. ``unknown`` has the
+    groups that are at the group's offset or next to it, and have been late for a minute at least. ``quiet`` and
+    ``uncommitted`` are empty if they were not read. ``unknown`` has the
     reason for each source that could not be read (``no READ on __consumer_offsets``); the verdict shows the reason
     instead of a value.
     """
@@ -185,6 +200,8 @@ class LagEvidence(msgspec.Struct, frozen=True):
     lost: LostMember | None = None
     of_some: frozenset[str] = frozenset()
     same_offset: Mapping[TopicPartition, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    quiet: tuple[QuietTopic, ...] = ()
+    uncommitted: tuple[UncommittedPartition, ...] = ()
     unknown: Mapping[EvidenceSource, str] = msgspec.field(default_factory=dict)
 
     def why_unknown(self, source: EvidenceSource) -> str:

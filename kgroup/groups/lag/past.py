@@ -10,6 +10,8 @@ import msgspec
 
 from kgroup.groups.lag.evidence import LagEvidence, LogPoint, PartitionEvidence
 from kgroup.groups.lag.report import GroupLag, LagSum, PartitionLag, RowLevel, rows_of
+from kgroup.model.groups import Group, LogRange
+from kgroup.model.topic_partition import TopicPartition
 
 STEP_MS = 600_000
 STEPS = 6
@@ -30,6 +32,22 @@ class LagPast(msgspec.Struct, frozen=True):
     def is_curve(self) -> bool:
         """Whether it is worth drawing: some lags are known, and not all are 0."""
         return any(self.lag) and len(self.lag) - self.lag.count(None) >= _FEWEST_LAGS
+
+
+def quiet_partitions(group: Group, evidence: LagEvidence) -> dict[TopicPartition, LogRange]:
+    """The logs of the topics on which nothing has arrived in the time over which rates are measured.
+
+    Logs without a record are left out, and topics of which not every log that the group reads is known.
+    """
+    logs: dict[str, dict[TopicPartition, LogRange]] = {}
+    others: set[str] = set()
+    for p in group.partitions:
+        known = evidence.partitions.get(p.tp)
+        if p.log is None or known is None or not known.ends or known.ends[0].end != p.log.end:
+            others.add(p.topic)
+        elif p.log.end > p.log.start:
+            logs.setdefault(p.topic, {})[p.tp] = p.log
+    return {tp: log for topic, of_topic in logs.items() if topic not in others for tp, log in of_topic.items()}
 
 
 def partition_past(row: PartitionLag, known: PartitionEvidence, now_ms: int) -> LagPast | None:

@@ -14,7 +14,7 @@ from kgroup.groups.lag.evidence import (
     is_by_tool,
 )
 from kgroup.groups.lag.past import STEP_MS, STEPS, LagPast, group_past
-from kgroup.groups.lag.rates import LagTrend, Rates, rate_words, span_words
+from kgroup.groups.lag.rates import LagTrend, Rates, rate_words, reading_rate, span_words
 from kgroup.groups.lag.report import GroupLag, LagSum, PartitionLag
 from kgroup.groups.lag.status import LagStatus
 from kgroup.groups.verdict.facts import held_back, holds_back, how_stuck, stuck_of
@@ -25,7 +25,10 @@ from kgroup.model.blocks import Block, Conclusion, LabelledLine, Text
 from kgroup.model.groups import Group
 from kgroup.output.pages.sparkline import sparkline
 from kgroup.support.durations import format_duration
-from kgroup.support.units import human_count, plural
+from kgroup.support.instants import short_time
+from kgroup.support.units import human_count, plural, some_of
+
+_QUIET_TOPICS = 2
 
 
 def verdict_blocks(verdict: GroupVerdict, pending_lines: Sequence[str]) -> Iterator[Block]:
@@ -60,13 +63,19 @@ def verdict_lines(verdict: GroupVerdict) -> Iterator[LabelledLine]:
         yield LabelledLine("RANGE", range_line(outside), "bad")
     if (text := transaction_line(report)) is not None:
         yield LabelledLine("TXN", text, "warn")
-    if group.partitions:
-        yield LabelledLine("RATE", rate_line(report, evidence))
+    yield from _reading_lines(report, evidence)
     if verdict.safe is not None:
         yield LabelledLine("RETENTION", verdict.safe.text, verdict.safe.style)
     if report.total.lag:
         others = _others(evidence, verdict.shape, verdict.siblings)
         yield LabelledLine("SHAPE", f"{shape_words(verdict.shape, group)}; {others}")
+
+
+def _reading_lines(report: GroupLag, evidence: LagEvidence) -> Iterator[LabelledLine]:
+    if report.partitions:
+        yield LabelledLine("RATE", rate_line(report, evidence) + _quiet(report, evidence))
+    if evidence.uncommitted:
+        yield LabelledLine("NEVER-READ", never_read_line(evidence))
 
 
 def _others(evidence: LagEvidence, shape: Shape, siblings: OtherGroupsLag | None) -> str:
@@ -202,7 +211,12 @@ def rate_line(report: GroupLag, evidence: LagEvidence) -> str:
     Where the last minute and the last ten differ, both are shown: ``in 49/s (1m), 410/s (10m), out ...``.
     """
     total = report.total
-    if total.rates.growth is not None:
+    if (last := _last_reading(report, evidence)) is not None:
+        arrives = rate_words(total.rates.incoming or 0) + span_words(total.rates.span_ms)
+        if spans := _unlike_spans(report):
+            arrives = _with_spans([each.incoming for each in spans], spans)
+        text = f"in {arrives}, out 0 now, {last}"
+    elif total.rates.growth is not None:
         if spans := _unlike_spans(report):
             arriving = _with_spans([each.incoming for each in spans], spans)
             text = f"in {arriving}, out {_with_spans([each.outgoing for each in spans], spans)}"
@@ -215,6 +229,38 @@ def rate_line(report: GroupLag, evidence: LagEvidence) -> str:
             return text
     trend = _trend_text(report)
     return text + (f": {trend}" if trend else "")
+
+
+def _last_reading(report: GroupLag, evidence: LagEvidence) -> str | None:
+    """``95/s until 1m ago``: how fast a group read that has lost its reader since, in the time that rates are of."""
+    if report.total.status is not LagStatus.NO_READER or report.total.rates.incoming is None:
+        return None
+    known = [known for p in report.partitions if (known := evidence.partitions.get(p.partition.tp)) and known.commits]
+    last_ms = max((each.commits[-1].timestamp_ms for each in known), default=0)
+    rates = [reading_rate(each.commits) for each in known]
+    per_s = sum(rate for rate in rates if rate is not None)
+    if not per_s or None in rates or report.now_ms - last_ms >= thresholds.RATE_SPAN.value:
+        return None
+    return f"{rate_words(per_s)} until {format_duration((report.now_ms - last_ms) // 1000)} ago"
+
+
+def _quiet(report: GroupLag, evidence: LagEvidence) -> str:
+    """``; nothing arrives on clicks since 03:12:40Z``: the topics on which nothing does, of several their names."""
+    texts = [
+        f"nothing arrives{'' if len(report.topics) == 1 else f' on {each.topic}'} since "
+        f"{short_time(each.since_ms, report.now_ms)}"
+        for each in sorted(evidence.quiet, key=lambda each: -each.since_ms)
+    ]
+    more = [plural(len(texts) - _QUIET_TOPICS, "more quiet topic")] if len(texts) > _QUIET_TOPICS else []
+    return "".join(f"; {text}" for text in (*texts[:_QUIET_TOPICS], *more))
+
+
+def never_read_line(evidence: LagEvidence) -> str:
+    """``audit:2 and audit:3 hold 1.20k offsets, and the group has no commit there``."""
+    rows = sorted(evidence.uncommitted, key=lambda row: -row.offsets)
+    count = human_count(sum(row.offsets for row in rows))
+    named = some_of([str(row.tp) for row in rows])
+    return f"{named} {'holds' if len(rows) == 1 else 'hold'} {count} offsets, and the group has no commit there"
 
 
 def _partial_rates(report: GroupLag, evidence: LagEvidence) -> str:

@@ -136,7 +136,7 @@ def test_uneven_lag_of_another_member_does_not() -> None:
     [
         pytest.param(HEALTHY, ["ready-to-migrate"], id="well"),
         pytest.param(
-            doctor_of_members.having((*doctor_of_members.EACH, doctor_of_members.SIX)),
+            having((*doctor_of_members.EACH, doctor_of_members.SIX)),
             ["idle-members", "ready-to-migrate"],
             id="what could be better",
         ),

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from kgroup.groups.lag.evidence import FirstUnread, Isolation, LogPoint
 from kgroup.groups.lag.measure import measure_lag
-from kgroup.groups.lag.past import LagPast, group_past, lags_of_rows
+from kgroup.groups.lag.past import LagPast, group_past, lags_of_rows, quiet_partitions
 from kgroup.groups.lag.report import RowLevel
-from kgroup.model.groups import LoggedCommit
+from kgroup.model.groups import LoggedCommit, LogRange
+from kgroup.model.topic_partition import TopicPartition
 from tests.helpers.cases.lag import MINUTE, NOW, Part, at, evidence, group
 
 
@@ -107,3 +109,27 @@ def test_a_sum_is_unknown_where_a_part_is() -> None:
 )
 def test_what_is_worth_drawing(lag: Sequence[int | None], drawn: bool) -> None:
     assert LagPast(tuple(lag), (), ()).is_curve == drawn
+
+
+QUIET: dict[str, Any] = {"incoming": 0.0}
+FED: dict[str, Any] = {"incoming": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("parts", "quiet"),
+    [
+        pytest.param([Part(0, 0, **QUIET), Part(1, 5, **QUIET)], [0, 1], id="nothing arrives"),
+        pytest.param([Part(0, 0, **QUIET), Part(1, 5, **FED)], [], id="something does on another partition"),
+        pytest.param([Part(0, 0, **QUIET), Part(1, 0, **FED, topic="clicks")], [0], id="on another topic"),
+        pytest.param([Part(0, 0, **QUIET), Part(1, None)], [], id="a log is unknown"),
+        pytest.param([Part(0, 0, **QUIET), Part(1, 0, **QUIET, committed=7, log_start=7)], [0], id="a log is empty"),
+    ],
+)
+def test_topics_on_which_nothing_arrives(parts: list[Part], quiet: list[int]) -> None:
+    found = quiet_partitions(group(parts), evidence(parts))
+
+    assert found == {
+        TopicPartition("orders", part.number): LogRange(0, part.committed + (part.lag or 0))
+        for part in parts
+        if part.number in quiet
+    }

@@ -22,8 +22,10 @@ from kgroup.groups.lag.evidence import (
     Isolation,
     MemberFacts,
     PartitionEvidence,
+    QuietTopic,
     Retention,
     Sibling,
+    UncommittedPartition,
 )
 from kgroup.groups.lag.open_commits import OpenCommit
 from kgroup.groups.shared_instances import SharedInstance
@@ -517,6 +519,28 @@ def test_what_is_concluded(
                 "->": "no member reads; its consumers, once started, continue at the committed offsets",
             },
         ),
+        # ... it read a minute ago; a reset since is no reading.
+        (
+            judged([replace(p, outgoing=95.0, last_ago=MINUTE, owner=None) for p in FINE], "Empty", (),
+                   state_since_ms=NOW - MINUTE),
+            {"RATE": "in 500/s (10m), out 0 now, 475/s until 1m ago: no reader"},
+        ),
+        # Nothing arrives; of two topics on one of them.
+        (
+            judged([Part(0, 0, 0)], quiet=(QuietTopic("orders", NOW - 25 * MINUTE),)),
+            {"RATE": "in 0, out 100/s (1m): nothing unread; nothing arrives since 01:11:40Z"},
+        ),
+        (
+            judged([Part(0, 0, 0), Part(0, 0, topic="clicks")], quiet=(QuietTopic("orders", NOW - 25 * MINUTE),)),
+            {"RATE": "in 100/s, out 200/s (1m): nothing unread; nothing arrives on orders since 01:11:40Z"},
+        ),
+        # A consumer with assign() reads two of four partitions.
+        (
+            judged([Part(0, 0, owner=None)], "Empty", (), uncommitted=(
+                UncommittedPartition(TopicPartition("orders", 2), 10), UncommittedPartition(TopicPartition("orders", 3),
+                700))),
+            {"NEVER-READ": "orders:3, orders:2 hold 710 offsets, and the group has no commit there", "->": ""},
+        ),
         (
             judged([replace(FINE[0], lag=11_000, owner=None, age=HOUR, incoming=0.0, commits=(
                 at(5 * MINUTE, 10_011_000), structs.replace(at(MINUTE, 10_000_000), by_tool=True)))], "Empty", (),
@@ -595,7 +619,8 @@ def test_what_is_concluded(
         (
             judged([replace(p, owner=None, age=5 * MINUTE, ended_ago=2 * MINUTE, last_ago=3 * MINUTE)
                     for p in FINE], "Empty", (), state_since_ms=NOW - 3 * MINUTE),
-            {"READER": "all 5: no reader for 3m", "RATE": "in 0 (1m), 500/s (10m), out 0: no reader"},
+            {"READER": "all 5: no reader for 3m",
+             "RATE": "in 0 (1m), 500/s (10m), out 0 now, 500/s until 3m ago: no reader"},
         ),
         # ... also where one partition is read: nobody reads the group.
         (

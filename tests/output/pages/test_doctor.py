@@ -13,6 +13,7 @@ from kgroup.groups.doctor.diagnose import diagnose_cluster, diagnose_group
 from kgroup.groups.doctor.finding import Diagnosis
 from kgroup.groups.doctor.rules import GROUP_RULES, ORDER
 from kgroup.groups.doctor.snapshot import GroupSnapshot
+from kgroup.groups.lag.evidence import MemberFacts
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages.doctor import explanation_outcome, outcome, rules_screen
 from kgroup.output.terminal import draw
@@ -20,12 +21,14 @@ from kgroup.queries.doctor_explanations import explain
 from kgroup.support.cluster_ref import ClusterRef
 from tests.helpers import pages
 from tests.helpers.cases import doctor_of_cluster, doctor_of_members, doctor_of_offsets
-from tests.helpers.cases.doctor import CLUSTER, EMPTY, S
+from tests.helpers.cases.doctor import CLUSTER, EMPTY, S, having
 from tests.helpers.cases.doctor_of_offsets import unread
 
 REF = ClusterRef("id", "b1:9092", "prod")
+SEVEN = (*doctor_of_members.EACH, doctor_of_members.SIX)
 STORM = replace(
-    doctor_of_members.having((*doctor_of_members.EACH, doctor_of_members.SIX)),
+    having(SEVEN),
+    settings={each.member_id: MemberFacts(300_000, 45_000) for each in SEVEN},
     history=doctor_of_members.stormy(17, 30_000),
     transactions=None,
     logs={},

@@ -1,0 +1,83 @@
+"""What only the page of few groups shows of them: topics on which nothing arrives, and partitions never read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from kgroup.cluster.first_records import Span
+from kgroup.cluster.snapshot import Cluster
+from kgroup.cluster.topics import LogView, TopicLayout
+from kgroup.groups.lag.evidence import LagEvidence, QuietTopic, UncommittedPartition
+from kgroup.groups.lag.past import quiet_partitions
+from kgroup.model.groups import Group, LogRange
+from kgroup.model.topic_partition import TopicPartition
+from kgroup.support.errors import KgroupError
+
+_BUDGET_S = 1.0
+
+
+def with_page_facts(
+    cluster: Cluster, groups: Sequence[Group], known: Mapping[str, LagEvidence]
+) -> dict[str, LagEvidence]:
+    """The evidence with these facts; without them where they cannot be read. Most groups need no request for it."""
+    quiet = {group.name: quiet_partitions(group, known[group.name]) for group in groups}
+    topics = {tp.topic for logs in quiet.values() for tp in logs}
+    topics |= {p.topic for group in groups if group.is_empty for p in group.partitions if p.commit is not None}
+    found = dict(known)
+    if not topics:
+        return found
+    try:
+        with cluster.time_limit(_BUDGET_S):
+            layouts = cluster.layouts(topics)
+            spans = [span for logs in quiet.values() for span in _last_offsets(logs)]
+            times_ms = cluster.first_timestamps(layouts, spans) if spans else {}
+            others = {
+                group.name: [
+                    TopicPartition(topic, number)
+                    for topic in sorted({p.topic for p in group.partitions if p.commit is not None})
+                    if isinstance(layout := layouts.get(topic), TopicLayout)
+                    for number in sorted(layout.leaders)
+                    if (topic, number) not in {p.tp for p in group.partitions}
+                ]
+                for group in groups
+                if group.is_empty
+            }
+            unlisted = {tp for of_group in others.values() for tp in of_group}
+            views = cluster.log_views(layouts, unlisted) if unlisted else {}
+    except KgroupError:
+        return found
+    for group in groups:
+        uncommitted = ((tp, views.get(tp)) for tp in others.get(group.name, ()))
+        found[group.name] = replace(
+            known[group.name],
+            quiet=tuple(_quiet_topics(quiet[group.name], times_ms)),
+            uncommitted=tuple(
+                UncommittedPartition(tp, view.end - view.start)
+                for tp, view in uncommitted
+                if isinstance(view, LogView) and view.end > view.start
+            ),
+        )
+    return found
+
+
+def _last_offsets(logs: Mapping[TopicPartition, LogRange]) -> Iterator[Span]:
+    """The last offset of each log, and the last two: the last one may be the mark of a transaction."""
+    for tp, log in logs.items():
+        yield from ((tp, LogRange(start, log.end)) for start in (log.end - 1, log.end - 2) if start >= log.start)
+
+
+def _quiet_topics(
+    logs: Mapping[TopicPartition, LogRange], times_ms: Mapping[Span, int | KgroupError | None]
+) -> Iterator[QuietTopic]:
+    """The topics with the time of their last record, if that of each partition is known."""
+    for topic in sorted({tp.topic for tp in logs}):
+        last_ms = [
+            next((at for span in _last_offsets({tp: log}) if isinstance(at := times_ms.get(span), int)), None)
+            for tp, log in logs.items()
+            if tp.topic == topic
+        ]
+        known = [at_ms for at_ms in last_ms if at_ms is not None]
+        if known and len(known) == len(last_ms):
+            yield QuietTopic(topic, max(known))
