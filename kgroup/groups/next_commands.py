@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from kgroup.groups.passed_over import PassedOver
 from kgroup.groups.stuck_record import StuckRecord
 from kgroup.model.groups import Member
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.hint import Hint
 from kgroup.support.instants import rfc3339
+
+MOST_RANGES = 10
+"""So many ranges are in one command."""
 
 
 def group_history(group: str) -> Hint:
@@ -64,6 +68,13 @@ def deliver_ranges(ranges: Iterable[tuple[TopicPartition, int, int]]) -> Hint:
     """``kgroup catchup start --range``: the plan that delivers these offsets, without the last; it moves no group."""
     words = [word for tp, start, end in ranges for word in ("--range", f"{tp}={start}-{end}")]
     return Hint("{}", ("catchup", "start", *words))
+
+
+def deliver_passed_over(passed: Iterable[PassedOver]) -> Iterator[Hint]:
+    """The plan that delivers what is still there of records that a group may have passed over; none without any."""
+    ranges = [(one.leap.tp, *one.left) for one in passed if one.left is not None]
+    if ranges:
+        yield deliver_ranges(ranges[:MOST_RANGES])
 
 
 def evict_member(group: str, member: Member) -> Hint:

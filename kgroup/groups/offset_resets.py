@@ -13,15 +13,20 @@ from msgspec.structs import replace
 
 from kgroup.groups.commit_tags import CatchupCommitTag
 from kgroup.groups.history.own_changes import OwnChanges
-from kgroup.groups.next_commands import commit_history, deliver_ranges, deliver_skipped, read_from, undo_move
+from kgroup.groups.next_commands import (
+    MOST_RANGES,
+    commit_history,
+    deliver_ranges,
+    deliver_skipped,
+    read_from,
+    undo_move,
+)
 from kgroup.groups.thresholds import ONE_REQUEST_MS, RESET_SHOWN
 from kgroup.model.groups import LoggedCommit
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.hint import Hint
 from kgroup.support.instants import short_time
 from kgroup.support.units import human_count, plural
-
-_MOST_RANGES = 10
 
 
 class ResetPartition(msgspec.Struct, frozen=True):
@@ -66,7 +71,7 @@ class OffsetReset(msgspec.Struct, frozen=True):
         if self.change is not None:
             yield from (deliver_skipped(group, self.change) for _ in skipped[:1])
         elif not is_empty and len(skipped) == len(self.rows):
-            yield deliver_ranges((row.commit.tp, row.old, row.commit.offset) for row in skipped[:_MOST_RANGES])
+            yield deliver_ranges((row.commit.tp, row.old, row.commit.offset) for row in skipped[:MOST_RANGES])
         elif (undo := undo_move(group, self.at_ms)) is not None:
             yield undo
         if self.change is None:

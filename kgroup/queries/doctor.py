@@ -209,6 +209,7 @@ def _snapshot(
         resets=evidence.resets,
         open_commits=evidence.open_commits,
         quotas=evidence.quotas,
+        leaps=evidence.leaps,
         broker=broker,
         configs=item.configs if item else None,
         emptied_at_ms=emptied_ms,

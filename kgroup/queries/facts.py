@@ -32,6 +32,7 @@ from kgroup.groups.lag.from_log import LagLogFacts, from_log
 from kgroup.groups.lag.open_commits import OpenCommit, with_transactions
 from kgroup.groups.lag.past import STEP_MS, STEPS
 from kgroup.groups.offset_resets import with_changes
+from kgroup.groups.passed_over import leaps
 from kgroup.groups.thresholds import LATE_SIBLING, LEAST_LAG, LONG_TRANSACTION, QUIET, RATE_SPAN, RECENT_SPAN
 from kgroup.model.groups import Group, LogRange, Partition
 from kgroup.model.read_quota import ReadQuota
@@ -125,10 +126,15 @@ def _read_lag_facts(
     facts = _with_offsets_transactions(cluster, facts, now_ms)
     logs, siblings = _EvidenceOfLogs(facts, back.moments_ms), _siblings(facts, back, now_ms)
     late = _late_at(facts, groups, back, now_ms)
-    quotas = _quotas_of(cluster, groups) if need.surroundings or need.whole_topics else ()
+    quotas = _quotas_of(cluster, groups) if _is_judged(need) else ()
     return facts, {
         group.name: _of_group(group, facts, logs, siblings, late, need, now_ms, own, quotas) for group in groups
     }
+
+
+def _is_judged(need: Need) -> bool:
+    """Whether a verdict or findings are made of it; a table of lag needs less."""
+    return need.surroundings or need.whole_topics
 
 
 def _quotas_of(cluster: Cluster, groups: Sequence[Group]) -> Quotas:
@@ -255,6 +261,7 @@ def _of_group(
         quotas=quotas if isinstance(quotas, tuple) else (),
         lost=None if log_facts is None else log_facts.lost,
         of_some=frozenset() if log_facts is None else log_facts.of_some,
+        leaps=leaps(log_facts.commits, log.events) if _is_judged(need) and log_facts and log else (),
         same_offset=_same_offset(group, late) if late else {},
         unknown=dict(_unknown(group, facts, need, firsts, log_facts))
         | ({EvidenceSource.QUOTAS: quotas} if isinstance(quotas, str) else {}),

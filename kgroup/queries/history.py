@@ -15,6 +15,7 @@ from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.cluster.topics import LogView
 from kgroup.groups.history.own_changes import OwnChanges
 from kgroup.groups.history.summary import GroupHistory, HistoryQuery, group_history
+from kgroup.groups.passed_over import PassedOver, leaps, logged_commits, passed_over
 from kgroup.groups.selection import Selection, check_expected, names_of, names_only
 from kgroup.groups.timeline.steps import CrashLoop
 from kgroup.model.group_log import (
@@ -183,11 +184,23 @@ class Histories:
             state=self._states[group],
             commits=request.commits,
             includes=request.includes,
+            passed=_passed_over(self._cluster, self._events[group]),
             own=request.own,
             closed=request.closed,
         )
         history = group_history(group, self._events[group], self._reach[group], query)
         return history.confirmed(_unread_loops(self._cluster, group, history.suspects)) if history.suspects else history
+
+
+def _passed_over(cluster: Cluster, events: Sequence[Event]) -> tuple[PassedOver, ...]:
+    """The leaps from below the log starts; most groups have no leap, and need no request."""
+    if not (found := leaps(logged_commits(events), events)):
+        return ()
+    try:
+        views = cluster.log_views(cluster.layouts({leap.tp.topic for leap in found}), [leap.tp for leap in found])
+    except KgroupError:
+        return ()
+    return passed_over(found, {tp: view.start for tp, view in views.items() if isinstance(view, LogView)})
 
 
 def _unread_loops(cluster: Cluster, group: str, suspects: Sequence[CrashLoop]) -> tuple[CrashLoop, ...]:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from tests.helpers import by_hand
 from tests.helpers.command_line import CommandLine
 from tests.helpers.kafka_world import KafkaWorld
 from tests.helpers.members import Member, Members
@@ -269,6 +270,39 @@ def test_offsets_of_a_topic_that_was_made_again_have_no_undo(
 
     (deleted,) = (jump for jump in jumps if jump["move"] == "deleted")
     assert (before["move"], before["command"] is None, deleted["command"]) == ("deleted", False, None)
+
+
+def test_records_that_were_deleted_before_they_were_read(
+    kgroup: CommandLine, world: KafkaWorld, name: Name, bystander: str
+) -> None:
+    """A member at 5 commits 9000 next; whether the first 2000 had been deleted before, the log does not show."""
+    topic, group = world.topic(name("invoices")), name("svc")
+    world.produce(topic, 9_000)
+    member = by_hand.join(world, group, {topic: [0]})
+    for offset in (1, 2, 3, 4, 5, 9_000):
+        member.commit(topic, 0, offset)
+    assert document(kgroup, group, "--commits")["commits"]["jumps"][0]["command"] is not None
+    assert "passed-over" not in kgroup("doctor", group).stdout
+    world.delete_records(topic, 0, 2_000)
+
+    (jump,) = document(kgroup, group, "--commits")["commits"]["jumps"]
+
+    assert (jump["move"], jump["command"]) == ("forward", None)
+    assert jump["partitions"] == [
+        {"topic": topic, "partition": 0, "old_offset": 5, "new_offset": 9_000, "log_start_offset": 2_000}
+    ]
+    rest, command = "5 to 1999 are gone, 2000 to 8999 are still there", f"catchup start --range {topic}:0=2000-9000"
+    page = kgroup("history", group, "--commits").stdout
+    assert rest in " ".join(page.split())
+    verdict = kgroup("describe", group, "-o", "json").data[0]["verdict"]
+    assert verdict["conclusion"]["cause"] == "passed-over"
+    assert rest in verdict["next"]
+    (finding,) = (
+        each for each in kgroup("doctor", group, "-o", "json").data[0]["findings"] if each["rule"] == "passed-over"
+    )
+    assert rest in finding["evidence"]
+    assert all(command in each for each in (page, verdict["commands"][1], finding["commands"][0]))
+    member.leave()
 
 
 def test_two_writers_of_a_partition_are_not_its_owner(

@@ -5,7 +5,9 @@ from __future__ import annotations
 from kgroup.groups.doctor.finding import Answer, Rule, Severity, kgroup_command, unread_partitions_text
 from kgroup.groups.doctor.snapshot import NO_COMMITS, GroupSnapshot
 from kgroup.groups.member_labels import labels
-from kgroup.groups.thresholds import FEW_COMMITS, RESET_SHOWN, RESTART, STORM_ONGOING
+from kgroup.groups.next_commands import commit_history, deliver_passed_over
+from kgroup.groups.passed_over import passed_over_in, passed_over_words
+from kgroup.groups.thresholds import FEW_COMMITS, LEAST_UNREAD, RESET_SHOWN, RESTART, STORM_ONGOING
 from kgroup.groups.verdict.facts import two_writers as writers_in
 from kgroup.model.groups import Partition, RangeStatus
 from kgroup.support.units import human_count, plural, some_of
@@ -32,6 +34,12 @@ WRITERS = Rule(
     "two clients commit the same partition: the next owner begins at the offset of either",
     "Kafka's protocol: a commit of a consumer with assign() is not fenced; KIP-447",
     (FEW_COMMITS, STORM_ONGOING),
+)
+PASSED_OVER = Rule(
+    "passed-over",
+    "a commit leapt from below the log start: records may never have been read",
+    "Kafka's documentation of auto.offset.reset (OFFSET_OUT_OF_RANGE)",
+    (LEAST_UNREAD,),
 )
 GONE = Rule(
     "topic-gone",
@@ -141,6 +149,29 @@ def offsets_moved(snapshot: GroupSnapshot) -> Answer:
         },
         affected=[str(row.commit.tp) for row in newest.rows],
         commands=tuple(newest.commands(snapshot.group.name, is_empty=snapshot.group.is_empty)),
+    )
+
+
+def passed_over(snapshot: GroupSnapshot) -> Answer:
+    """WARNING: what is still there can be delivered, until retention deletes that too."""
+    if snapshot.commits is None:
+        return PASSED_OVER.unknown(snapshot.why("commits", NO_COMMITS))
+    found = passed_over_in(snapshot.leaps, snapshot.group.partitions)
+    if not found:
+        return ()
+    left = [each.left for each in found if each.left is not None]
+    return PASSED_OVER.finding(
+        Severity.WARNING,
+        passed_over_words(found, snapshot.now_ms),
+        remedy="compare with the consumer's log (a reset of the fetch position); what is still there can be delivered; "
+        "auto.offset.reset=earliest or none does not pass over it",
+        numbers={
+            "partition_count": len(found),
+            "deleted_offset_count": sum(each.gone_end - each.leap.old for each in found),
+            "readable_offset_count": sum(end - start for start, end in left),
+        },
+        affected=[str(each.leap.tp) for each in found],
+        commands=(*deliver_passed_over(found), commit_history(snapshot.group.name)),
     )
 
 

@@ -43,6 +43,7 @@ GROUP_RULES: tuple[tuple[Rule, OfGroup], ...] = (
     (about_expiry.EXPIRY_IN_USE, about_expiry.offsets_expire_in_use),
     (about_offsets.WRITERS, about_offsets.two_writers),
     (about_offsets.MOVED, about_offsets.offsets_moved),
+    (about_offsets.PASSED_OVER, about_offsets.passed_over),
     (about_offsets.NEVER_READ, about_offsets.never_read),
     (about_members.MIXED, about_members.mixed_subscriptions),
     (about_offsets.GONE, about_offsets.topic_gone),

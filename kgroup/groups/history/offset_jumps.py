@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Annotated
 
@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from kgroup.groups.commit_tags import CatchupCommitTag, is_plan_id
 from kgroup.groups.next_commands import undo_move
+from kgroup.groups.passed_over import PassedOver
 from kgroup.groups.repeated_falls import Writers, hops, repeated_falls
 from kgroup.groups.thresholds import ONE_REQUEST_MS
 from kgroup.groups.timeline.steps import HistoryStep, StepKind
@@ -63,6 +64,9 @@ class JumpedPartition(msgspec.Struct, frozen=True):
     partition: Annotated[Count, "The partition."]
     old_offset: Annotated[Offset | None, "The offset before; null without a commit."]
     new_offset: Annotated[Offset | None, "The offset after; null if it was deleted."]
+    log_start_offset: Annotated[
+        Offset | None, "The log start, if the records below it may have been passed over; null for another jump."
+    ] = None
 
 
 class Alternation(msgspec.Struct, frozen=True):
@@ -101,6 +105,8 @@ class OffsetJump(msgspec.Struct, frozen=True):
     """Whether the catch-up that released the group has moved it back since: nothing is left to undo."""
     alternation: Alternation | None = None
     """None unless its move is ALTERNATING, of one partition."""
+    passed: tuple[PassedOver, ...] = ()
+    """The partitions whose records may never have been read, as they were deleted."""
 
 
 def undo_jump(group: str, jump: OffsetJump, closed: Container[str] = frozenset()) -> Hint | None:
@@ -108,10 +114,10 @@ def undo_jump(group: str, jump: OffsetJump, closed: Container[str] = frozenset()
 
     ``closed`` are catch-ups that are known to be finished, so that they cannot be cancelled. None for a move that a
     catch-up made back, for changes in the journal (``undo`` has their ids), for offsets that alternate, for a time
-    outside the calendar, where there was no group before, where the topic was another one, and where the catch-up was
-    cancelled.
+    outside the calendar, where there was no group before, where the topic was another one, where the catch-up was
+    cancelled, and where the records before were deleted.
     """
-    is_past = jump.is_first_record or jump.is_of_old_topic or jump.is_cancelled
+    is_past = jump.is_first_record or jump.is_of_old_topic or jump.is_cancelled or jump.passed
     if is_past or jump.move is CommitMove.ALTERNATING:
         return None
     if jump.who in closed and jump.moved is not None and jump.moved > 0:
@@ -141,6 +147,7 @@ class _UnusualCommit(msgspec.Struct, frozen=True):
     old: int | None
     alternation: Alternation | None = None
     is_of_old_topic: bool = False
+    passed: PassedOver | None = None
 
 
 def commits_of(
@@ -152,21 +159,25 @@ def commits_of(
     change: Callable[[CommitWritten], str | None],
     begins_empty: bool,
     first_offset: int | None,
+    passed: Collection[PassedOver] = (),
 ) -> CommitReport:
     """The commits of a span of time; ``commits`` has earlier ones too, to detect the first jump of the span.
 
     ``change`` returns the id of the change in the journal that made a commit, None if there is none.
     ``begins_empty`` is whether the group had no members before the first step: it never had any, or not for so long.
-    ``first_offset`` is the log offset of the group's first record, None if it is unknown.
+    ``first_offset`` is the log offset of the group's first record, None if it is unknown. ``passed`` are leaps from
+    below the log starts, by any client.
     """
     counted = [one for one in commits if one.commit.counts]
     context = _Context(steps, counted, change, begins_empty=begins_empty)
+    passed_at = {one.leap.log_offset: one for one in passed}
     by_partition: dict[TopicPartition, list[OwnedCommit]] = {}
     for one in counted:
         by_partition.setdefault(TopicPartition(one.commit.topic, one.commit.partition), []).append(one)
     jumps: list[_UnusualCommit] = []
     for _, of_partition in sorted(by_partition.items()):
-        unusual = _alternations(list(_unusual_commits(of_partition, context)), of_partition, context, until_ms)
+        found = list(_unusual_commits(of_partition, context, passed_at))
+        unusual = _alternations(found, of_partition, context, until_ms)
         unusual = _told_from_old_topic(unusual, of_partition)
         jumps += [jump for jump in unusual if since_ms <= jump.commit.at_ms <= until_ms]
     inside = [one.commit.ending for one in commits if since_ms <= one.commit.at_ms <= until_ms]
@@ -255,7 +266,9 @@ class _Context:
         return min(near, key=abs, default=None)
 
 
-def _unusual_commits(commits: Sequence[OwnedCommit], context: _Context) -> Iterator[_UnusualCommit]:
+def _unusual_commits(
+    commits: Sequence[OwnedCommit], context: _Context, passed_at: Mapping[int, PassedOver]
+) -> Iterator[_UnusualCommit]:
     limit = _fastest(commits)
     before: CommitWritten | None = None
     for one in commits:
@@ -273,6 +286,8 @@ def _unusual_commits(commits: Sequence[OwnedCommit], context: _Context) -> Itera
         elif before is not None and old is not None:
             if commit.offset < old:
                 yield _UnusualCommit(commit, CommitMove.BACK, by, who, old)
+            elif (passed := passed_at.get(commit.log_offset)) is not None:
+                yield _UnusualCommit(commit, CommitMove.FORWARD, by, who, old, passed=passed)
             elif limit is not None and _is_leap(commit.offset - old, commit.at_ms - before.at_ms, limit):
                 yield _UnusualCommit(commit, CommitMove.FORWARD, by, who, old)
         before = commit
@@ -390,8 +405,14 @@ def _jump(batch: Sequence[_UnusualCommit], context: _Context, first_offset: int 
         None if step is None else step.number,
         step.at_ms if step is not None and step.kind is StepKind.EMPTY else None,
         context.ms_from_rebalance(at_ms, log_offset),
-        tuple(JumpedPartition(*one.commit.tp, one.old, one.commit.offset) for one in batch),
+        tuple(
+            JumpedPartition(
+                *one.commit.tp, one.old, one.commit.offset, None if one.passed is None else one.passed.log_start
+            )
+            for one in batch
+        ),
         is_first_record=log_offset == first_offset,
         alternation=first.alternation,
         is_of_old_topic=all(one.is_of_old_topic for one in batch),
+        passed=tuple(one.passed for one in batch if one.passed is not None),
     )

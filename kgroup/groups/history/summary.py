@@ -24,6 +24,7 @@ from kgroup.groups.history.own_changes import OwnChanges
 from kgroup.groups.history.runs import Run, runs_of
 from kgroup.groups.history.signatures import find_signatures
 from kgroup.groups.history.slow_polls import SlowPolls, slow_polls
+from kgroup.groups.passed_over import PassedOver
 from kgroup.groups.timeline.steps import (
     DEPARTURES,
     Cause,
@@ -57,6 +58,8 @@ class HistoryQuery(msgspec.Struct, frozen=True):
     """Whether jumps are looked for; if neither is asked for, only crash loops examine commits."""
     includes: Callable[[str, int], bool] = lambda topic, partition: True
     """The partitions (topic, number) whose jumps are looked for."""
+    passed: tuple[PassedOver, ...] = ()
+    """The leaps from below the log starts, of any client."""
     own: OwnChanges = OwnChanges()
     closed: frozenset[str] = frozenset()
     """The catch-ups that are known to be finished."""
@@ -193,6 +196,7 @@ def _commits(group: str, tracked: TrackedGroup, query: HistoryQuery, reach: Scan
         change=partial(query.own.of, group),
         begins_empty=begins_empty,
         first_offset=min(records, default=None) if reach.complete else None,
+        passed=query.passed,
     )
 
 

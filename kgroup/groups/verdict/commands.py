@@ -11,6 +11,7 @@ from kgroup.groups.next_commands import (
     catch_up,
     commit_history,
     delete_offsets,
+    deliver_passed_over,
     evict_member,
     group_history,
     peek_group,
@@ -18,6 +19,7 @@ from kgroup.groups.next_commands import (
     undo_move,
 )
 from kgroup.groups.offset_resets import OffsetReset
+from kgroup.groups.passed_over import PassedOver
 from kgroup.groups.stuck_record import StuckRecord
 from kgroup.groups.thresholds import ONE_REQUEST_MS
 from kgroup.groups.timeline.steps import CrashLoop
@@ -40,6 +42,7 @@ def verdict_commands(
     resets: Sequence[OffsetReset] = (),
     left: Sequence[str] = (),
     falls: bool = False,
+    passed: Sequence[PassedOver] = (),
 ) -> Iterator[Hint]:
     """Commands, the most urgent first.
 
@@ -50,7 +53,8 @@ def verdict_commands(
     left as they did not poll. ``gone`` is the one member that a rebalance, or a partition, waits for if its process is
     gone. ``fenced`` is whether an instance id is taken over again and again, which may be why an offset does not move.
     ``resets`` are those of the last hour; of them only what kgroup did not do is to be undone. ``left`` are topics that
-    the group does not read any more. ``falls`` is whether an offset falls back again and again.
+    the group does not read any more, ``passed`` the records that it may have passed over. ``falls`` is whether an
+    offset falls back again and again.
     """
     stops = [p for p in report.partitions if p.status is LagStatus.STOP]
     if loops or slow:
@@ -65,9 +69,10 @@ def verdict_commands(
         yield from skip_record(group.name, record)
     if left:
         yield delete_offsets(group.name, left)
-    if falls:
+    if falls or passed:
         yield commit_history(group.name)
     yield from _undo(group, report, resets)
+    yield from deliver_passed_over(passed)
     if gap is not None:
         few = bool(group.members) and len(group.members or ()) < len(group.partitions)
         if gap.needs_members and few and not group.is_rebalancing:

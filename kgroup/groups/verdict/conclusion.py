@@ -32,6 +32,8 @@ class Trouble(ExplainedEnum):
     TWO_WRITERS = "two-writers", "two applications commit the same partition"
     TRIES_AGAIN = "tries-again", "one application goes back and tries again"
     RESET = "reset", "the offsets were moved"
+    PASSED_OVER = "passed-over", "records were deleted before the group read them, and its consumer passed over them"
+    READ_IN_ONE_GO = "read-in-one-go", "records were read much faster than others, and deleted since"
     LAG = "lag", "what the lagging partitions have in common, or how fast the lag changes"
     QUOTA = "quota", "a quota limits what the members may read"
     NEVER_COMMITS = "never-commits", "members process records without committing"

@@ -18,6 +18,7 @@ from kgroup.groups.lag.open_commits import open_commits_words
 from kgroup.groups.lag.rates import LagTrend
 from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.lag.status import LagStatus
+from kgroup.groups.passed_over import passed_over_in, passed_over_words
 from kgroup.groups.rebalance_wait import RebalanceWait, rebalance_wait
 from kgroup.groups.stuck_record import StuckRecord, stuck_record
 from kgroup.groups.timeline.steps import CrashLoop
@@ -143,6 +144,9 @@ def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None =
                 resets=evidence.resets if fact is not None and fact.cause in _OF_RESETS else (),
                 left=left_in(report, evidence),
                 falls=fell_repeatedly(report) is not None or bool(found.writers),
+                passed=passed_over_in(evidence.leaps, group.partitions)
+                if fact is not None and fact.cause is Trouble.PASSED_OVER
+                else (),
             )
         ),
     )
@@ -185,8 +189,8 @@ def next_fact(
 
     The order: members and rebalances, offsets in open transactions, records that retention deletes, blocking
     transactions, stuck partitions, topics that no member subscribes to, two writers, offsets that fall again and again,
-    a reset by no member, what the lagging partitions have in common, members that never committed, idle members, a
-    member that is gone, and a reset by kgroup.
+    a reset by no member, records that may have been passed over, what the lagging partitions have in common, members
+    that never committed, idle members, a member that is gone, and a reset by kgroup.
     """
     if plain := members_sentence(group):
         if group.is_empty:
@@ -247,16 +251,30 @@ def _less_urgent(
     unknown = next((reset for reset in evidence.resets if reset.change is None), None)
     if unknown is not None:
         return Concluded(unknown.words(report.now_ms), Trouble.RESET)
-    if shape.behind and (lag := _of_lag(group, report, evidence, shape, siblings, found.gap)):
-        return lag
-    if uncommitted := _never_committed(group, evidence):
-        return uncommitted
+    return (
+        _passed_over(group, report, evidence)
+        or (_of_lag(group, report, evidence, shape, siblings, found.gap) if shape.behind else None)
+        or _never_committed(group, evidence)
+        or _of_members(group, report, evidence)
+    )
+
+
+def _passed_over(group: Group, report: GroupLag, evidence: LagEvidence) -> Concluded | None:
+    passed = passed_over_in(evidence.leaps, group.partitions)
+    if not passed:
+        return None
+    places = tuple(ConcludedPlace(*each.leap.tp, each.leap.old) for each in passed)
+    words = passed_over_words(passed, report.now_ms)
+    return Concluded(words, Trouble.PASSED_OVER, (Trouble.READ_IN_ONE_GO,), places)
+
+
+def _of_members(group: Group, report: GroupLag, evidence: LagEvidence) -> Concluded | None:
+    """Idle members, one that is gone, and a reset by kgroup."""
     if assignment := assignment_sentence(group):
         return Concluded(assignment, Trouble.ASSIGNMENT)
-    own = next((reset.words(report.now_ms) for reset in evidence.resets), None)
     if evidence.lost is not None:
         return Concluded(evidence.lost.words(report.now_ms), Trouble.LOST_MEMBER)
-    return None if own is None else Concluded(own, Trouble.RESET)
+    return Concluded(evidence.resets[0].words(report.now_ms), Trouble.RESET) if evidence.resets else None
 
 
 def _of_lag(

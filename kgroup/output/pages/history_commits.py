@@ -15,7 +15,7 @@ from kgroup.groups.history.offset_jumps import (
     undo_jump,
 )
 from kgroup.groups.history.summary import GroupHistory
-from kgroup.groups.next_commands import undo_change
+from kgroup.groups.next_commands import deliver_passed_over, undo_change
 from kgroup.groups.repeated_falls import Writers
 from kgroup.model.blocks import BlankLine, Block, Cell, Column, Prose, Styled, Table, Text
 from kgroup.support.durations import format_duration
@@ -69,6 +69,11 @@ def commits_blocks(history: GroupHistory, commits: CommitReport, verbose: bool) 
         if alternating:
             yield BlankLine()
             yield Prose(tuple(f"{text}." for text in alternating))
+        passed = [one for jumps in shown for jump in jumps for one in jump.passed]
+        if passed:
+            yield BlankLine()
+            yield Prose(tuple(f"{one.leap.tp}: {one.words}." for one in passed))
+            yield Text(tuple(f"  {command}" for command in deliver_passed_over(passed)))
         yield from _commands(history, shown if verbose else shown[-_COMMANDS:])
     else:
         yield Text(("No offset jumped, and none was reset or deleted.",))
@@ -161,7 +166,7 @@ def commits_rows(histories: Sequence[GroupHistory]) -> Iterator[tuple[str | int 
                     jump.move.value,
                     jump.by.value,
                     jump.who,
-                    *astuple(jumped),
+                    *astuple(jumped)[:4],
                     jump.step,
                     jump.rebalance_distance_ms,
                 )

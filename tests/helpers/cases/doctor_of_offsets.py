@@ -17,6 +17,7 @@ from kgroup.groups.history.slow_polls import SlowPoll, SlowPolls
 from kgroup.groups.lag.evidence import BlockingTransaction, FirstUnread, MemberFacts
 from kgroup.groups.lag.open_commits import OpenCommit
 from kgroup.groups.offset_resets import OffsetReset, ResetPartition
+from kgroup.groups.passed_over import Leap
 from kgroup.model.groups import Partition
 from kgroup.model.migration_facts import BrokerFacts
 from kgroup.model.pending_catchup import PendingCatchup
@@ -753,6 +754,22 @@ CASES = (
         PARTLY,
         "1 partition could not be read: orders:0",
     ),
+    # passed-over
+    Case("passed-over", "none", HEALTHY, None),
+    Case(
+        "passed-over",
+        "from below the log start",
+        replace(one(partition(0, 990, start=500)), leaps=(Leap(TopicPartition("orders", 0), NOW - M, 1, 100, 980, 9),)),
+        WARNING,
+        "offsets 100 to 499 are gone, 500 to 979 are still there",
+    ),
+    Case(
+        "passed-over",
+        "all is there",
+        replace(one(partition(0, 990)), leaps=(Leap(TopicPartition("orders", 0), NOW - M, 1, 100, 980, 9),)),
+        None,
+    ),
+    Case("passed-over", "no log", replace(HEALTHY, commits=None), UNKNOWN, "were not read"),
     # never-read
     Case(
         "never-read",

@@ -1,0 +1,125 @@
+"""Offsets that a group may have passed over, as they were deleted before it read them. Pure.
+
+A consumer whose committed offset lies below the log start continues where ``auto.offset.reset`` says: its next commit
+is far beyond. One that reads very fast commits so too, and records that it has read may be deleted: the log of groups
+does not show when a log start moved. So what is found is never certain.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+
+import msgspec
+
+from kgroup.groups.thresholds import LEAST_UNREAD
+from kgroup.model.group_log import CommitWritten, EpochWritten, Event, GenerationWritten
+from kgroup.model.groups import LoggedCommit, Partition
+from kgroup.model.topic_partition import TopicPartition
+from kgroup.support.instants import short_time
+from kgroup.support.units import human_count, plural
+
+_GAPS_TO_COMPARE = 4
+_TIMES_MORE = 10
+
+
+class Leap(msgspec.Struct, frozen=True):
+    """A commit of ``new`` after ``old``: many times farther and faster than all others, at most ``usual`` offsets."""
+
+    tp: TopicPartition
+    at_ms: int
+    log_offset: int
+    old: int
+    new: int
+    usual: int
+
+
+class PassedOver(msgspec.Struct, frozen=True):
+    """A leap from below the log start."""
+
+    leap: Leap
+    log_start: int
+
+    @property
+    def gone_end(self) -> int:
+        """From the old offset to this one, no record is left."""
+        return min(self.log_start, self.leap.new)
+
+    @property
+    def left(self) -> tuple[int, int] | None:
+        """What is still there, without the last offset; None if it is no more than was read at other times."""
+        return (
+            (self.log_start, self.leap.new) if self.leap.new - self.log_start > _TIMES_MORE * self.leap.usual else None
+        )
+
+    @property
+    def words(self) -> str:
+        """``offsets 100 to 2399 are gone, 2400 to 4999 are still there: ...``."""
+        gone, left = f"offsets {self.leap.old} to {self.gone_end - 1} are gone", self.left
+        still = "" if left is None else f", {left[0]} to {left[1] - 1} are still there"
+        return (
+            f"{gone}{still}: auto.offset.reset passed over them, or they were read in one go and deleted since, the "
+            "log does not show which"
+        )
+
+
+def leaps(commits: Mapping[TopicPartition, Sequence[LoggedCommit]], events: Iterable[Event]) -> tuple[Leap, ...]:
+    """The leaps in a group's commits, oldest first; at most one of each partition, and none of a tool.
+
+    ``events`` have its rebalances, in log order.
+    """
+    began_ms = [event.at_ms for event in events if isinstance(event, GenerationWritten | EpochWritten)]
+    return tuple(leap for tp, of_partition in commits.items() for leap in _leap(tp, of_partition, began_ms))
+
+
+def logged_commits(events: Iterable[Event]) -> dict[TopicPartition, list[LoggedCommit]]:
+    """The commits in a group's events since the last deletion of each; of no tool, as far as that is known."""
+    commits: dict[TopicPartition, list[LoggedCommit]] = {}
+    for event in events:
+        if isinstance(event, CommitWritten) and event.counts:
+            if event.offset is None:
+                commits.pop(event.tp, None)
+            else:
+                one = LoggedCommit(*event.tp, event.offset, event.leader_epoch, event.at_ms, event.log_offset)
+                commits.setdefault(event.tp, []).append(one)
+    return commits
+
+
+def _leap(tp: TopicPartition, commits: Sequence[LoggedCommit], began_ms: Sequence[int]) -> Iterator[Leap]:
+    """The time of a step counts from the last rebalance: nothing was read before its members had joined."""
+    if len(commits) <= _GAPS_TO_COMPARE:
+        return
+    steps = []
+    for before, after in pairwise(commits):
+        begun = bisect_right(began_ms, after.timestamp_ms)
+        since_ms = max(before.timestamp_ms, began_ms[begun - 1]) if begun else before.timestamp_ms
+        gain = after.offset - before.offset
+        steps.append((gain, gain / max(1, after.timestamp_ms - since_ms), before, after))
+    (gain, rate, before, after), *others = sorted(steps, key=lambda step: -step[0])
+    usual, fastest = max(others[0][0], 0), max(other for _, other, _, _ in others)
+    if gain >= LEAST_UNREAD.value and gain > _TIMES_MORE * usual and rate > _TIMES_MORE * fastest and not after.by_tool:
+        yield Leap(tp, after.timestamp_ms, after.log_offset, before.offset, after.offset, usual)
+
+
+def passed_over(found: Iterable[Leap], log_starts: Mapping[TopicPartition, int]) -> tuple[PassedOver, ...]:
+    """The leaps from below the log starts, of those that are known."""
+    return tuple(
+        PassedOver(leap, start) for leap in found if (start := log_starts.get(leap.tp)) is not None and leap.old < start
+    )
+
+
+def passed_over_in(found: Iterable[Leap], partitions: Iterable[Partition]) -> tuple[PassedOver, ...]:
+    """The same of a group's partitions as they are, the most first."""
+    starts = {p.tp: p.log.start for p in partitions if p.log is not None}
+    return tuple(sorted(passed_over(found, starts), key=lambda one: one.leap.old - one.leap.new))
+
+
+def passed_over_words(found: Sequence[PassedOver], now_ms: int) -> str:
+    """What a conclusion says of them, by the first one."""
+    first = found[0]
+    more = f"; {plural(len(found) - 1, 'more partition')} too" if len(found) > 1 else ""
+    count, leap = human_count(first.leap.new - first.leap.old), first.leap
+    return (
+        f"{leap.tp} leapt by {count} at {short_time(leap.at_ms, now_ms)}, from below the log start: {first.words}{more}"
+    )
