@@ -150,6 +150,10 @@ MEMBER_SKEW_LEAST = Threshold(
     "partitions that the busiest member has too many", 2, "", "a difference of one cannot be balanced"
 )
 
+SETTLED = Threshold(
+    "time for which members with other client ids are there", 300_000, "ms", "a rollout does not pause for longer"
+)
+
 # Timeouts
 HEARTBEATS = Threshold(
     "heartbeats that fit into a session", 3, "", "Kafka's documentation: no more than a third; one may be lost"

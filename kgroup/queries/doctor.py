@@ -210,6 +210,7 @@ def _snapshot(
         open_commits=evidence.open_commits,
         quotas=evidence.quotas,
         leaps=evidence.leaps,
+        deployment=evidence.deployment,
         broker=broker,
         configs=item.configs if item else None,
         emptied_at_ms=emptied_ms,

@@ -262,6 +262,7 @@ def _of_group(
         lost=None if log_facts is None else log_facts.lost,
         of_some=frozenset() if log_facts is None else log_facts.of_some,
         leaps=leaps(log_facts.commits, log.events) if _is_judged(need) and log_facts and log else (),
+        deployment=None if log_facts is None else log_facts.deployment,
         same_offset=_same_offset(group, late) if late else {},
         unknown=dict(_unknown(group, facts, need, firsts, log_facts))
         | ({EvidenceSource.QUOTAS: quotas} if isinstance(quotas, str) else {}),

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from kgroup.groups.assignors import CLIENT_SIDE, assign
 from kgroup.groups.assignors.model import AssignorTopic, Subscriber
 from kgroup.groups.doctor.finding import Answer, Rule, Severity, kgroup_command, tool_command
-from kgroup.groups.doctor.snapshot import GroupSnapshot
+from kgroup.groups.doctor.snapshot import NO_COMMITS, GroupSnapshot
 from kgroup.groups.member_labels import labels
 from kgroup.groups.migration.check import MigrationPath, ReadinessResult
-from kgroup.groups.thresholds import MEMBER_SKEW, MEMBER_SKEW_LEAST, STANDBY
+from kgroup.groups.thresholds import MEMBER_SKEW, MEMBER_SKEW_LEAST, SETTLED, STANDBY
 from kgroup.model.groups import Member
 from kgroup.support.units import plural, some_of
 
@@ -31,6 +31,12 @@ MIXED = Rule(
     "mixed-subscriptions",
     "members of one group subscribe to different topics",
     "KafkaConsumer documentation: group.id names one logical subscriber",
+)
+OTHER_DEPLOYMENT = Rule(
+    "other-deployment",
+    "members of another deployment are in the group, and have partitions",
+    "KafkaConsumer documentation: group.id names one logical subscriber",
+    (SETTLED,),
 )
 MIGRATE = Rule(
     "ready-to-migrate",
@@ -157,6 +163,27 @@ def mixed_subscriptions(snapshot: GroupSnapshot) -> Answer:
         },
         affected=[what for what, _ in kinds.most_common()],
         commands=(kgroup_command("describe", group.name, "--members", "--verbose"),),
+    )
+
+
+def other_deployment(snapshot: GroupSnapshot) -> Answer:
+    """WARNING if a client id names another environment; INFO for other names from other hosts, which may be meant."""
+    if snapshot.commits is None:
+        return OTHER_DEPLOYMENT.unknown(snapshot.why("commits", NO_COMMITS))
+    found = snapshot.deployment
+    if found is None:
+        return ()
+    return OTHER_DEPLOYMENT.finding(
+        Severity.WARNING if found.sure else Severity.INFO,
+        found.words(snapshot.now_ms),
+        remedy="if they do not belong here, stop them, and give their deployment a group.id of its own; what they "
+        "have read since, no other member gets: the history shows from when on",
+        numbers={"member_count": len(found.names), "partition_count": found.partitions},
+        affected=found.names,
+        commands=(
+            kgroup_command("describe", snapshot.group.name, "--members", "--verbose"),
+            kgroup_command("history", snapshot.group.name),
+        ),
     )
 
 

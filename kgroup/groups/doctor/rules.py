@@ -46,6 +46,7 @@ GROUP_RULES: tuple[tuple[Rule, OfGroup], ...] = (
     (about_offsets.PASSED_OVER, about_offsets.passed_over),
     (about_offsets.NEVER_READ, about_offsets.never_read),
     (about_members.MIXED, about_members.mixed_subscriptions),
+    (about_members.OTHER_DEPLOYMENT, about_members.other_deployment),
     (about_offsets.GONE, about_offsets.topic_gone),
     (about_catchups.PENDING, about_catchups.pending_catchup),
     (about_lag.LARGE_GAP, about_lag.large_gap),

@@ -20,6 +20,7 @@ from kgroup.groups.lag.report import GroupLag
 from kgroup.groups.member_labels import unsubscribed_topics
 from kgroup.groups.migration.check import Readiness
 from kgroup.groups.offset_resets import OffsetReset
+from kgroup.groups.other_deployments import OtherDeployment
 from kgroup.groups.passed_over import Leap
 from kgroup.groups.shared_instances import SharedInstance
 from kgroup.groups.timeline.steps import CrashLoop
@@ -135,6 +136,7 @@ class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
     open_commits: tuple[OpenCommit, ...] = ()
     quotas: tuple[ReadQuota, ...] = ()
     leaps: tuple[Leap, ...] = ()
+    deployment: OtherDeployment | None = None
     bootstrap: str | None = None
     unread: Mapping[str, str] = msgspec.field(default_factory=dict)
 
@@ -182,6 +184,7 @@ class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
             open_commits=self.open_commits,
             quotas=self.quotas,
             leaps=self.leaps,
+            deployment=self.deployment,
             crash_loops=self.history.crash_loops if self.history else (),
             runs=self.history.runs if self.history else (),
             slow_polls=self.history.slow_polls if self.history else None,

@@ -43,6 +43,8 @@ class Trouble(ExplainedEnum):
         "member-gone",
         "a static member is gone, and its partitions wait until its session ends",
     )
+    OTHER_DEPLOYMENT = "other-deployment", "members of another deployment have partitions"
+    NAMED_MEMBERS = "named-members", "one deployment whose client ids are names"
     LOST_MEMBER = "lost-member", "a member was silent for its session, and others have its partitions"
 
 

@@ -190,7 +190,7 @@ def next_fact(
     The order: members and rebalances, offsets in open transactions, records that retention deletes, blocking
     transactions, stuck partitions, topics that no member subscribes to, two writers, offsets that fall again and again,
     a reset by no member, records that may have been passed over, what the lagging partitions have in common, members
-    that never committed, idle members, a member that is gone, and a reset by kgroup.
+    that never committed, members of another deployment, idle members, a member that is gone, and a reset by kgroup.
     """
     if plain := members_sentence(group):
         if group.is_empty:
@@ -269,7 +269,10 @@ def _passed_over(group: Group, report: GroupLag, evidence: LagEvidence) -> Concl
 
 
 def _of_members(group: Group, report: GroupLag, evidence: LagEvidence) -> Concluded | None:
-    """Idle members, one that is gone, and a reset by kgroup."""
+    """Members of another deployment, idle ones, one that is gone, and a reset by kgroup."""
+    if (other := evidence.deployment) is not None:
+        also = () if other.sure else (Trouble.NAMED_MEMBERS,)
+        return Concluded(other.words(report.now_ms), Trouble.OTHER_DEPLOYMENT, also)
     if assignment := assignment_sentence(group):
         return Concluded(assignment, Trouble.ASSIGNMENT)
     if evidence.lost is not None:

@@ -28,6 +28,7 @@ from kgroup.groups.lag.evidence import (
     UncommittedPartition,
 )
 from kgroup.groups.lag.open_commits import OpenCommit
+from kgroup.groups.other_deployments import OtherDeployment
 from kgroup.groups.passed_over import Leap
 from kgroup.groups.shared_instances import SharedInstance
 from kgroup.groups.timeline.steps import CrashLoop, OwnerGone
@@ -174,6 +175,7 @@ CRASHES_AT_7 = (
 
 
 LEAP = Leap(TopicPartition("orders", 0), NOW - MINUTE, 1, 9_990_000, 9_999_900, 9)
+STAGING = OtherDeployment(("orders-staging-0",), ("10.9.0.1",), 1, 5, NOW - MINUTE, sure=True)
 HERE = ConcludedPlace("orders", 0, 10_000_000)
 
 
@@ -200,6 +202,9 @@ HERE = ConcludedPlace("orders", 0, 10_000_000)
                 state_since_ms=NOW - 2 * MINUTE, runs=runs(2)),
          Trouble.NOT_DUE, (Trouble.NO_READER,), ()),
         (judged([replace(FINE[0], owner=None)], "PreparingRebalance"), Trouble.REBALANCING, (), ()),
+        (judged(FINE, deployment=STAGING), Trouble.OTHER_DEPLOYMENT, (), ()),
+        (judged(FINE, deployment=structs.replace(STAGING, sure=False)), Trouble.OTHER_DEPLOYMENT,
+         (Trouble.NAMED_MEMBERS,), ()),
         (judged([replace(FINE[0], log_start=9_999_000)], leaps=(LEAP,)), Trouble.PASSED_OVER,
          (Trouble.READ_IN_ONE_GO,), (ConcludedPlace("orders", 0, 9_990_000),)),
         (judged([FINE[0]], leaps=(LEAP,)), None, (), ()),

@@ -15,6 +15,7 @@ from kgroup.groups.doctor.snapshot import (
 )
 from kgroup.groups.lag.evidence import MemberFacts
 from kgroup.groups.migration.check import MigrationPath, Readiness, ReadinessResult
+from kgroup.groups.other_deployments import OtherDeployment
 from kgroup.groups.shared_instances import SharedInstance
 from kgroup.groups.timeline.steps import CrashLoop, OwnerGone
 from kgroup.model.group_log import GenerationWritten
@@ -46,6 +47,7 @@ from tests.helpers.cases.doctor import (
     partition,
 )
 
+STAGING = OtherDeployment(("enrich-staging-0",), ("10.9.0.1",), 1, 6, NOW - M, sure=True)
 EACH = tuple(member(f"m{number}", number) for number in range(6))
 UNSETTLED = having((A, replace(B, assignment=None)), state="PreparingRebalance")
 SIX = member("m6")
@@ -235,6 +237,17 @@ CASES = (
         UNKNOWN,
         "the subscriptions of its members are unknown",
     ),
+    # other-deployment
+    Case("other-deployment", "none", HEALTHY, None),
+    Case("other-deployment", "a staging system", replace(HEALTHY, deployment=STAGING), WARNING, "has 1 of 6"),
+    Case(
+        "other-deployment",
+        "other names",
+        replace(HEALTHY, deployment=replace(STAGING, sure=False)),
+        INFO,
+        "names its members so",
+    ),
+    Case("other-deployment", "no log", replace(HEALTHY, commits=None), UNKNOWN, "were not read"),
     # ready-to-migrate
     Case("ready-to-migrate", "ready", replace(HEALTHY, readiness=READY), INFO, "member by member"),
     Case("ready-to-migrate", "with a warning", HEALTHY, None),
