@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kgroup.settings.keys import (
@@ -21,8 +23,17 @@ if TYPE_CHECKING:
 
 CLIENT_ID = "kgroup"
 _LIBRDKAFKA_TIMEOUT_RANGE_MS = (10, 300_000)
-_INLINE = {"ssl.ca.location": "ssl.ca.pem", "https.ca.location": "https.ca.pem"}
-"""Files that are read here: the configuration also goes to Spark's workers, which do not have them."""
+_INLINE = {
+    "ssl.ca.location": ("ssl.ca.pem", "CERTIFICATE"),
+    "https.ca.location": ("https.ca.pem", "CERTIFICATE"),
+    "ssl.certificate.location": ("ssl.certificate.pem", "CERTIFICATE"),
+    "ssl.key.location": ("ssl.key.pem", "PRIVATE KEY"),
+}
+"""Files that are read here: the configuration also goes to Spark's workers, which do not have them.
+
+Of each file only its blocks of this kind are sent: one with certificate and key is usual, and librdkafka refuses the
+text of a certificate that has more than certificates in it (2.8, #5556).
+"""
 
 _MOST_INLINE = 65_536
 """Bytes. Each task would carry a larger file; it is the system's own, and every machine has one."""
@@ -80,17 +91,12 @@ def librdkafka_config(settings: Settings) -> dict[str, Any]:
         # Otherwise librdkafka writes to stderr; we get the reasons as errors.
         "log_level": "0",
     }
-    for key, setting in settings.entries.items():
-        if key in HONOURED and _concerns_librdkafka(key, settings):
-            if key in FILE_KEYS and setting.value != "probe":
-                # Imported here: most settings name no file.
-                from kgroup.settings.tls import require_readable
-
-                path = require_readable(settings, key)
-                if key in _INLINE and path.is_file() and path.stat().st_size <= _MOST_INLINE:
-                    configuration[_INLINE[key]] = path.read_text(encoding="utf-8", errors="replace")
-                    continue
-            configuration[key] = setting.value
+    entries = settings.entries.items()
+    values = {key: one.value for key, one in entries if key in HONOURED and _concerns_librdkafka(key, settings)}
+    if "ssl.certificate.location" in values and not values.keys() & {"ssl.key.location", "ssl.key.pem"}:
+        values["ssl.key.location"] = values["ssl.certificate.location"]
+    for key, value in values.items():
+        configuration |= _sent(settings, key, value) if key in FILE_KEYS and value != "probe" else {key: value}
     if configuration.get("client.dns.lookup") == "default":
         configuration["client.dns.lookup"] = "use_all_dns_ips"
     if mechanism in TOKEN_MECHANISMS:
@@ -99,9 +105,24 @@ def librdkafka_config(settings: Settings) -> dict[str, Any]:
         tokens = _token_source(settings)
         if not _is_oidc(settings):
             configuration["oauth_cb"] = tokens
-    if "ssl.certificate.location" in configuration and not settings.get("ssl.key.location"):
-        configuration["ssl.key.location"] = configuration["ssl.certificate.location"]
     return configuration
+
+
+def _sent(settings: Settings, key: str, value: str) -> dict[str, str]:
+    """The text of a file that a setting names, under the key for a text; else the path."""
+    if key in settings.entries:
+        # Imported here: most settings name no file.
+        from kgroup.settings.tls import require_readable
+
+        require_readable(settings, key)
+    path = Path(value)
+    if key in _INLINE and path.is_file() and path.stat().st_size <= _MOST_INLINE:
+        inline, kind = _INLINE[key]
+        text = path.read_text(encoding="utf-8", errors="replace")
+        blocks = re.finditer(rf"-----BEGIN ((?:[A-Z0-9]+ )*{kind})-----.*?-----END \1-----", text, re.DOTALL)
+        if found := "".join(f"{block[0]}\n" for block in blocks):
+            return {inline: found}
+    return {key: value}
 
 
 def _concerns_librdkafka(key: str, settings: Settings) -> bool:

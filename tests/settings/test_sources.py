@@ -512,21 +512,30 @@ def test_one_login_for_both_clients(monkeypatch: pytest.MonkeyPatch) -> None:
     assert theirs["sasl.oauthbearer.client.secret"] == "geheim"
 
 
-def test_certificates_travel_to_workers(tmp_path: Path) -> None:
-    """Those machines do not have the file; the system's own bundle they have, and each task would carry it."""
-    own, of_system = tmp_path / "ca.pem", tmp_path / "bundle.pem"
-    own.write_text("-----BEGIN CERTIFICATE-----\n")
-    of_system.write_text("-----BEGIN CERTIFICATE-----\n" * 10_000)
-    for value, expected in (
-        (own, {"ssl.ca.pem": own.read_text()}),
-        (of_system, {"ssl.ca.location": str(of_system)}),
-        (tmp_path, {"ssl.ca.location": str(tmp_path)}),
-        ("probe", {"ssl.ca.location": "probe"}),
+def block(kind: str, text: str = "MIIB") -> str:
+    return f"-----BEGIN {kind}-----\n{text}\n-----END {kind}-----\n"
+
+
+def test_pem_files_are_sent_to_workers_as_text(tmp_path: Path) -> None:
+    """Those machines do not have the files; the system's own bundle they have, and each task would carry it."""
+    own, of_system, der = tmp_path / "own.pem", tmp_path / "bundle.pem", tmp_path / "key.der"
+    chain, key = block("CERTIFICATE", "one") + block("CERTIFICATE", "two"), block("ENCRYPTED PRIVATE KEY")
+    own.write_text(f"Bag Attributes\n{key}{chain}{block('X509 CRL')}rest")
+    of_system.write_text(block("CERTIFICATE") * 2_000)
+    der.write_bytes(b"\x30\x82")
+    for words, expected in (
+        ([f"ssl.ca.location={own}"], {"ssl.ca.pem": chain}),
+        ([f"ssl.ca.location={of_system}"], {"ssl.ca.location": str(of_system)}),
+        ([f"ssl.ca.location={tmp_path}"], {"ssl.ca.location": str(tmp_path)}),
+        (["ssl.ca.location=probe"], {"ssl.ca.location": "probe"}),
+        ([f"ssl.certificate.location={own}"], {"ssl.certificate.pem": chain, "ssl.key.pem": key}),
+        (
+            [f"ssl.certificate.location={own}", f"ssl.key.location={der}", f"ssl.crl.location={own}"],
+            {"ssl.certificate.pem": chain, "ssl.key.location": str(der), "ssl.crl.location": str(own)},
+        ),
     ):
-        found = librdkafka_config(
-            settle(bootstrap_server="a:1", property=["security.protocol=SSL", f"ssl.ca.location={value}"])
-        )
-        assert {key: value for key, value in found.items() if key.startswith("ssl.ca.")} == expected
+        found = librdkafka_config(settle(bootstrap_server="a:1", property=["security.protocol=SSL", *words]))
+        assert {key: value for key, value in found.items() if key.startswith("ssl.")} == expected
 
 
 @pytest.mark.parametrize(
