@@ -186,7 +186,12 @@ class SpeedOptions:
         usual = {setting.key: _checked(setting) for setting in context if typed.get(setting.key) is None}
         conf = {**{key: one.value for key, one in usual.items() if key.startswith("spark.")}, **conf}
         master = self.master or (usual["master"].value if "master" in usual else "local[*]")
-        settings = SparkSettings(master, tuple(conf.items()), self.parallelism)
+        try:
+            settings = SparkSettings(master, tuple(conf.items()), self.parallelism)
+        except UsageError as error:
+            if "master" in usual:
+                raise error.with_context(details=(f"master is from {usual['master'].source}.",)) from error
+            raise
         said = {
             "rate": self.rate,
             "lanes": self.lanes,

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from kgroup.catchup.ledger.records import encode
 from kgroup.catchup.ledger.runner import Runner
+from kgroup.catchup.sinks.spark import OF_WRITER
 from kgroup.catchup.spark.settings import SparkSettings, most_slots, named_slots, slots
 from kgroup.catchup.worker.rate_limit import share
 from kgroup.catchup.worker.task_ledger import Work
@@ -46,6 +47,12 @@ SINK_SET = refusal_code(
     "The plan already has another destination.",
     "Leave the option out. The first destination stays.",
 )
+UNKNOWN_DELIVERY = refusal_code(
+    "unknown-delivery",
+    "catchup resume",
+    "Another version of kgroup made the plan, with a destination or an option that this version does not have.",
+    "Resume it with that version. Or cancel it, and start it again.",
+)
 
 DEAD_LETTERS = "dead-letter-topic"
 """The option of a Delivery that names the dead-letter topic, so that a resume need not name it again."""
@@ -62,6 +69,9 @@ HANDLERS = ("command", "python")
 _SIGN_EVERY_S = 5.0
 _MAIN_OPTIONS = {"topic": "topic", "files": "dir", "command": "command", "python": "function", "spark": "format"}
 """By sink, the option that has the value of ``--to-topic``, ``--to-files``, ..."""
+
+_OTHER_OPTIONS = {"topic": ("timestamps", "partitions"), "files": ("format",), "command": ("ack", "value-format")}
+_TUNING = ("rate", "lanes", "retries", "backoff", "handler-timeout")
 
 
 class ReplayOptions(msgspec.Struct, frozen=True):
@@ -225,6 +235,26 @@ def delivery_of(snapshot: PlanSnapshot, options: ReplayOptions, typed: str | Non
     return replace(known, options=sink_options, tuning={**known.tuning, **options.tuning})
 
 
+def require_known(delivery: Delivery, plan_id: str) -> None:
+    """Raise Refused [unknown-delivery] for what this version would ignore: a filter decides what is delivered."""
+    main = _MAIN_OPTIONS.get(delivery.sink)
+    if main is None:
+        unknown = f"--to-{delivery.sink}"
+    else:
+        known = (main, *_OTHER_OPTIONS.get(delivery.sink, ()), *_KEPT)
+        of_writer = delivery.sink == "spark"
+        names = [one for one in delivery.options if one not in known and not (of_writer and one.startswith(OF_WRITER))]
+        names += [name for name in delivery.tuning if name not in _TUNING]
+        if not names:
+            return
+        unknown = " ".join(f"--{name}" for name in sorted(names))
+    raise Refused(
+        f"{plan_id} was made with {unknown}, which this version of kgroup does not have",
+        hint=Hint("resume it with the version that made it, or cancel it:  {}", ("catchup", "cancel", plan_id)),
+        code=UNKNOWN_DELIVERY,
+    )
+
+
 def _fitting(tuning: Mapping[str, str], before: str, sink: str, order: Order) -> dict[str, str]:
     """The part of a plan's tuning that still applies after a change of the sink or the order."""
     kept = {name: text for name, text in tuning.items() if sink == before or name == "rate"}
@@ -258,8 +288,8 @@ def delivery_words(delivery: Delivery) -> Iterator[str]:
         yield from ("--order", delivery.order)
     settings = {name: text for name, text in delivery.options.items() if name != main}
     for name, text in {**settings, **delivery.tuning}.items():
-        of_writer = delivery.sink == "spark" and name in settings and name != WHERE
-        yield from ("--option", f"{name}={text}") if of_writer else (f"--{name}", text)
+        of_writer = name.startswith(OF_WRITER)
+        yield from ("--option", f"{name.removeprefix(OF_WRITER)}={text}") if of_writer else (f"--{name}", text)
 
 
 def _handling(tuning: Mapping[str, str]) -> Handling:

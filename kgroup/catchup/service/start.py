@@ -14,7 +14,7 @@ from kgroup.catchup.ledger.transactional_ids import of_group
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import find_plan, parse_assumed
 from kgroup.catchup.service.rehearsal import rehearse
-from kgroup.catchup.service.replay import SINK_SET, ReplayOptions, delivery_of, new_delivery
+from kgroup.catchup.service.replay import SINK_SET, ReplayOptions, delivery_of, new_delivery, require_known
 from kgroup.catchup.service.replay_run import ReplayChecks, check_replay, replay, spark_session
 from kgroup.catchup.service.show import commands, damaged_refusal, plan_status
 from kgroup.catchup.service.start_plan import StartRequest, may_be_pending, plan_of, plan_start
@@ -185,6 +185,7 @@ def resume_catchup(
     except (Refused, NotFound) as error:
         return _refused_status(engine, snapshot, error)
     delivery = delivery_of(snapshot, options, str(request.line.with_option("--to-topic", "TOPIC")))
+    require_known(delivery, snapshot.plan.id)
     effective = options.with_kept(delivery)
     effective.check_lanes()
     checks = check_replay(settings, effective, snapshot.plan.ranges, ledger=engine.ledger.topic)

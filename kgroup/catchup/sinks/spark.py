@@ -17,7 +17,9 @@ from kgroup.support.redact import is_secret
 SINK = refusal_code("sink", "catchup", "The destination does not fit the plan.", "Follow the message.")
 
 FORMAT = "format"
-_PREFIX = "option."
+OF_WRITER = "option."
+"""In ``Delivery.options``, the prefix of an option of Spark's writer."""
+
 _IN_URL = re.compile(r"[a-z][\w+.-]*://[^/\s:@]*:[^/\s@]+@", re.IGNORECASE)
 _IN_TEXT = re.compile(r"(?i)\b(?:[\w.-]*(?:password|passwd|pwd|secret)[\w.-]*)=[^&;\s]")
 
@@ -37,7 +39,7 @@ def parse_options(words: Iterable[str]) -> dict[str, str]:
                 f"--option {key}: everyone who reads the ledger would see its value",
                 hint=f"use --option {key}=@FILE, or --option '{key}=$VARIABLE': read when the replay starts",
             )
-        options[f"{_PREFIX}{key}"] = value
+        options[f"{OF_WRITER}{key}"] = value
     return options
 
 
@@ -55,15 +57,15 @@ def resolved(options: Mapping[str, str]) -> dict[str, str]:
     Raises Refused with code ``sink`` for a file that cannot be read or a variable that is not set.
     """
     return {
-        name.removeprefix(_PREFIX): _looked_up(name.removeprefix(_PREFIX), value)
+        name.removeprefix(OF_WRITER): _looked_up(name.removeprefix(OF_WRITER), value)
         for name, value in options.items()
-        if name.startswith(_PREFIX)
+        if name.startswith(OF_WRITER)
     }
 
 
 def secrets_of(options: Mapping[str, str]) -> tuple[str, ...]:
     """The contents of the files and variables, for redaction. Raises as ``resolved``."""
-    named = (name.removeprefix(_PREFIX) for name, value in options.items() if _is_named(value))
+    named = (name.removeprefix(OF_WRITER) for name, value in options.items() if _is_named(value))
     told = resolved(options)
     return tuple(told[name] for name in named if told.get(name))
 

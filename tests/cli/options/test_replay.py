@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from kgroup.catchup.service.options import SinkOptions, SpeedOptions
-from kgroup.catchup.service.replay import ReplayOptions, delivery_of, delivery_words
+from kgroup.catchup.service.replay import ReplayOptions, delivery_of, delivery_words, require_known
 from kgroup.catchup.sinks.spark import parse_options, resolved, secrets_of
 from kgroup.catchup.spark import to_spark
 from kgroup.catchup.spark.failures import explain
@@ -258,13 +258,47 @@ def test_what_is_kept_of_it_is_what_the_tasks_get() -> None:
         ),
         (COMMAND, "--to-command cat --order key --rate 5/s --lanes 4 --retries 1 --handler-timeout 9s"),
         (
-            Delivery("spark", Order.NONE, (), {"format": "jdbc", "url": "u", "where": "true"}),
+            Delivery("spark", Order.NONE, (), {"format": "jdbc", "option.url": "u", "where": "true"}),
             "--to-spark jdbc --order none --option url=u --where true",
         ),
     ],
 )
 def test_the_options_of_another_plan_with_the_same_delivery(delivery: Delivery, words: str) -> None:
     assert " ".join(delivery_words(delivery)) == words
+
+
+@pytest.mark.parametrize(
+    ("delivery", "unknown"),
+    [
+        (Delivery("topic", Order.NONE, (), {"topic": "copy", "latest-per-key": "true"}), "--latest-per-key"),
+        (Delivery("python", Order.NONE, (), {"function": "a:b", "option.x": "1"}, {"pace": "2"}), "--option.x --pace"),
+        (Delivery("group", Order.NONE, (), {"group": "svc"}), "--to-group"),
+    ],
+)
+def test_a_plan_of_another_version_is_not_continued_without_a_part_of_it(delivery: Delivery, unknown: str) -> None:
+    with pytest.raises(Refused, match=f"made with {unknown}, which") as raised:
+        require_known(delivery, "cu-7f3a")
+
+    assert raised.value.code == "unknown-delivery"
+
+
+@pytest.mark.parametrize(
+    ("to", "speed"),
+    [
+        (SinkOptions(to_topic="copy", timestamps="now", partitions="key"), SpeedOptions(dead_letter_topic="dead")),
+        (SinkOptions(to_files="out", format="json", where="true"), SpeedOptions(rate="5/s")),
+        (
+            SinkOptions(to_command="cat", ack="line", value_format="hex"),
+            SpeedOptions(lanes=2, order=Order.KEY, retries=1, backoff="1s", handler_timeout="9s"),
+        ),
+        (SinkOptions(to_python="a:b"), SpeedOptions()),
+        (SinkOptions(to_spark="delta", option=["path=/x"]), SpeedOptions()),
+    ],
+)
+def test_each_option_that_can_be_typed_is_known(to: SinkOptions, speed: SpeedOptions) -> None:
+    options = speed.replay_options(to)
+
+    require_known(delivery_of(msgspec.structs.replace(found({}), delivery=None), options), "cu-7f3a")
 
 
 OF_CONTEXT = tuple(
@@ -297,6 +331,16 @@ def test_what_is_not_typed_is_from_the_context() -> None:
         "--conf spark.executor.cores=2, from here:3",
         "--conf spark.x.password=[hidden], from here:4",
     )
+
+
+def test_a_typed_option_that_does_not_fit_the_context_names_its_place() -> None:
+    with pytest.raises(UsageError, match="mutually exclusive") as raised:
+        SpeedOptions(parallelism=4).replay_options(SinkOptions(), OF_CONTEXT)
+
+    assert raised.value.details == ("master is from here:0.",)
+    with pytest.raises(UsageError, match="mutually exclusive") as raised:
+        SpeedOptions(parallelism=4, master="yarn").replay_options(SinkOptions(), OF_CONTEXT)
+    assert raised.value.details == ()
 
 
 def test_what_is_typed_wins_over_the_context() -> None:
