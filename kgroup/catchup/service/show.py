@@ -133,7 +133,7 @@ class FollowedPlan:
         status = PlanStatus(state, commands(self._snapshot), None, followed=True)
         if not status.is_replaying:
             return plan_status(self._engine, self._snapshot)
-        return replace(status, rate=self._samples.rate(state.pending))
+        return replace(status, rate=self._samples.rate(state.verification))
 
 
 def show_plans(engine: CatchupEngine, groups: Sequence[str]) -> tuple[VerifiedPlan, ...]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kgroup.catchup.worker.task_progress import TaskProgress
+from kgroup.groups.catchup.time_left import time_left_s
 
 if TYPE_CHECKING:  # in_worker imports this module: a worker may lack msgspec
     from kgroup.groups.catchup.model import Chunk, ChunkProgress
@@ -37,7 +38,8 @@ class ProgressTotals:
     """Progress of all tasks. Offsets are those of the ranges; records are the visible ones in them.
 
     ``records`` includes ``filtered`` and ``dead``; ``size`` is in bytes. Rates are of the last ten seconds, None until
-    one second has passed. ``left_s`` is None if nothing moves. ``heard_s`` is the time since the last report, or None.
+    one second has passed. ``left_s`` is until the slowest task ends, None if nothing moves; ``left_of_tasks`` are the
+    offsets of each. ``heard_s`` is the time since the last report, or None.
     """
 
     offsets: int
@@ -53,6 +55,7 @@ class ProgressTotals:
     left_s: float | None
     heard_s: float | None
     topics: tuple[TopicTotals, ...]
+    left_of_tasks: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -120,8 +123,11 @@ class ProgressBoard:
     def _summed(self, now_s: float) -> ProgressTotals:
         by_topic: dict[str, list[int]] = {}
         offsets = chunks = chunks_total = records = filtered = dead = size = 0
+        left_of_tasks: list[int] = []
         for task in self._tasks.values():
-            for chunk, done in zip(task.chunks, self._done(task), strict=True):
+            done_of_chunks = self._done(task)
+            left_of_tasks.append(sum(chunk.offsets for chunk in task.chunks) - sum(done_of_chunks))
+            for chunk, done in zip(task.chunks, done_of_chunks, strict=True):
                 offsets += done
                 chunks_total += 1
                 chunks += done == chunk.offsets
@@ -148,6 +154,7 @@ class ProgressBoard:
             left_s=None,
             heard_s=None if self._heard_s is None else now_s - self._heard_s,
             topics=tuple(TopicTotals(topic, *by_topic[topic]) for topic in sorted(by_topic)),
+            left_of_tasks=tuple(left_of_tasks),
         )
 
     def _done(self, task: _Task) -> list[int]:
@@ -167,13 +174,12 @@ class ProgressBoard:
 
 
 def _rated(now: ProgressTotals, first: ProgressTotals, elapsed_s: float) -> ProgressTotals:
-    left = now.offsets_total - now.offsets
     if elapsed_s < _SHORTEST_S:
-        return replace(now, left_s=None if left else 0.0)
-    rate = max(0.0, (now.offsets - first.offsets) / elapsed_s)
+        return replace(now, left_s=0.0 if now.offsets == now.offsets_total else None)
+    lefts = zip(now.left_of_tasks, first.left_of_tasks, strict=True)
     return replace(
         now,
         records_per_s=max(0.0, (now.records - first.records) / elapsed_s),
         bytes_per_s=max(0.0, (now.size - first.size) / elapsed_s),
-        left_s=0.0 if left == 0 else left / rate if rate else None,
+        left_s=time_left_s((left, max(0.0, (before - left) / elapsed_s)) for left, before in lefts),
     )

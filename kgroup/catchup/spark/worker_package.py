@@ -82,6 +82,7 @@ SHIPPED = (
     "kgroup.groups.catchup.ledger_name",
     "kgroup.groups.catchup.model",
     "kgroup.groups.catchup.release_evidence",
+    "kgroup.groups.catchup.time_left",
     "kgroup.groups.catchup.verification",
     "kgroup.groups.commit_tags",
     "kgroup.model",

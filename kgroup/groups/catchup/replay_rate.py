@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from kgroup.groups.catchup.model import RangeVerification
+from kgroup.groups.catchup.time_left import time_left_s
 from kgroup.groups.catchup.verification import Verification
 
 WINDOW_MS = 60_000
@@ -38,10 +39,10 @@ class ReplaySamples(msgspec.Struct, frozen=True):
             del kept[0]
         return ReplaySamples(tuple(kept))
 
-    def rate(self, pending: int) -> ReplayRate | None:
-        """The rate since the first sample, and the time for the ``pending`` offsets; None before the second sample.
+    def rate(self, verification: Verification) -> ReplayRate | None:
+        """The rate since the first sample, and the time until the slowest range ends; None before the second sample.
 
-        600 offsets in 60 s are 10/s: 1,200 pending ones take 120 s.
+        600 offsets in 60 s are 10/s: 1,200 pending ones of one range take 120 s.
         """
         if len(self.samples) < 2:
             return None
@@ -50,9 +51,8 @@ class ReplaySamples(msgspec.Struct, frozen=True):
         if span_ms <= 0:
             return None
         ranges = {key: max(0.0, (count - first.get(key, 0)) * 1000 / span_ms) for key, count in last.items()}
-        per_s = sum(ranges.values())
-        left_s = pending / per_s if per_s else None if pending else 0.0
-        return ReplayRate(per_s, left_s, span_ms, ranges)
+        left_s = time_left_s((pending_offsets(row), ranges[range_key(row)]) for row in verification.partitions)
+        return ReplayRate(sum(ranges.values()), left_s, span_ms, ranges)
 
 
 def range_key(row: RangeVerification) -> RangeKey:
@@ -61,4 +61,9 @@ def range_key(row: RangeVerification) -> RangeKey:
 
 def delivered_offsets(row: RangeVerification) -> int:
     """Offsets of the range that are delivered, also those above one that is not."""
-    return row.end - row.start - sum(part.offsets for part in row.undelivered)
+    return row.end - row.start - pending_offsets(row)
+
+
+def pending_offsets(row: RangeVerification) -> int:
+    """Offsets of the range that are not delivered."""
+    return sum(part.offsets for part in row.undelivered)

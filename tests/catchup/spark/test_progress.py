@@ -62,6 +62,14 @@ def test_rates_and_time_left_are_of_the_last_ten_seconds() -> None:
     assert found.left_s == 180 / 5
 
 
+def test_the_slowest_task_decides_the_time_left() -> None:
+    one = board()
+    one.update(0, 1, TaskProgress(0, 110, 10, 0, 0, 0), 1010.0)
+    one.update(1, 1, TaskProgress(2, 40, 40, 0, 0, 0), 1010.0)
+
+    assert one.totals(1010.0).left_s == 190 / 1  # and not 200 / 5
+
+
 def test_the_time_left_is_unknown_where_nothing_moves_and_nothing_at_the_end() -> None:
     one = board()
     assert one.totals(1005.0).left_s is None
