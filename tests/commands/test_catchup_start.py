@@ -17,12 +17,12 @@ from kgroup.catchup.service.start_plan import StartRequest, plan_of, plan_start
 from kgroup.changes.options import Change
 from kgroup.groups.catchup.gap_request import GapRequest
 from kgroup.groups.catchup.model import PlanSnapshot, PlanState, RunnerEpoch, StateRecord
-from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
+from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose, new_plan_id
 from kgroup.groups.reset_targets import TopicChoice
 from kgroup.model.migration_facts import CATCHUP_INSTANCE_ID
 from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
-from tests.helpers.catchup.catchups import KINDS, Crash, crash, offsets, plan_id, released
+from tests.helpers.catchup.catchups import KINDS, LOCAL, Crash, crash, offsets, plan_id, released
 from tests.helpers.catchup.ledgers import delivery
 from tests.helpers.command_line import CommandLine, QuietReporter
 from tests.helpers.kafka_world import KafkaWorld
@@ -247,6 +247,32 @@ def test_it_waits_for_the_group_to_be_empty(
     assert offsets(world, group) == {(topic, 0): 10}
 
 
+def test_workers_are_tried_before_the_wait(
+    kgroup: CommandLine, world: KafkaWorld, name: Name, members: Members
+) -> None:
+    """What fails there is known at once, and a trial after the wait would end when the pods are back."""
+    topic, group = world.topic(name("orders"), 1), name("svc")
+    world.produce(topic, 10)
+    world.commit(group, {(topic, 0): 3})
+    member = members.classic(group, topic)
+    members.stable(member, partitions=1)
+    start = ("catchup", "start", group, "--wait-empty", "--within", "120s", *LOCAL, "--execute")
+
+    refused = kgroup.process(*start, "--to-command", "no-such-program --fast", exit_code=6)
+    process = kgroup.start(*start, "--to-command", "cat > /dev/null")
+
+    assert "[spark-workers]" in refused.stderr
+    assert "WAIT" not in refused.stderr
+    assert "Spark tries a worker first" in read_line(process.stderr)
+    assert "WAIT" in read_line(process.stderr)
+    assert kgroup("catchup", "list", "-o", "json").data == []
+    member.close()
+    stdout, stderr = process.communicate(timeout=60)
+    assert (process.returncode, "VERIFIED" in stdout) == (0, True), stderr
+    assert "tries a worker" not in stderr
+    assert offsets(world, group) == {(topic, 0): 10}
+
+
 def test_a_partition_without_a_commit_needs_a_word(
     kgroup: CommandLine, world: KafkaWorld, name: Name, crashed: Crash
 ) -> None:
@@ -422,7 +448,7 @@ def test_the_box_says_where_the_group_begins(
         request = StartRequest(group, gap, Change(partial=True))
         with open_engine(settings, reporter, ledger) as engine:
             plan = plan_start(engine, settings, request)
-            made = plan_of(engine, request, plan)
+            made = plan_of(engine, request, plan, new_plan_id())
         show_may_start(
             reporter, PlanSnapshot(made, 0, StateRecord(PlanState.RELEASED, 0, "me", 1), None, None, {}), plan
         )

@@ -18,6 +18,7 @@ from kgroup.catchup.spark import to_spark, where
 from kgroup.catchup.spark.failures import task_error
 from kgroup.catchup.spark.job import JobListeners, run
 from kgroup.catchup.spark.session import DriverSession
+from kgroup.catchup.spark.settings import app_name
 from kgroup.catchup.spark.trial import TriedWorker, WorkerTrial, marked, try_worker
 from kgroup.catchup.worker.failure import SPARK_WORKERS, Failure
 from kgroup.groups.catchup.results import Rehearsal
@@ -40,7 +41,8 @@ def check_workers(engine: CatchupEngine, settings: Settings, options: ReplayOpti
     checks.warn(engine.reporter)
     if checks.blocked:
         return Rehearsal(checks.checks, checks.blocked)
-    with spark_session(engine.reporter, options, checks.ready, needed=True) as session:
+    name = app_name("catchup check", None)
+    with spark_session(engine.reporter, options, checks.ready, name, needed=True) as session:
         tried = rehearse(engine.reporter, session, options, settings, writes=False)
         return Rehearsal((*checks.checks, *tried.checks), tried.errors)
 

@@ -274,6 +274,17 @@ def new_delivery(plan: CatchupPlan, options: ReplayOptions) -> Delivery:
     return delivery
 
 
+def deal_again(snapshot: PlanSnapshot, delivery: Delivery, options: ReplayOptions) -> Delivery:
+    """The delivery with tasks of what is left, for the workers of this run.
+
+    Only for a run that took the plan over, which fences the tasks of earlier runs: a chunk may get into another task.
+    """
+    left = unfinished(snapshot.plan, snapshot.progress)
+    if not left:
+        return delivery
+    return replace(delivery, tasks=assign_to_tasks(snapshot.plan.ranges, left, delivery.order, options.at_once))
+
+
 def _option_text(setting: Setting) -> str:
     if setting.key.startswith("spark."):
         return f"--conf {setting.key}={setting.display_value}"

@@ -170,17 +170,16 @@ def _check_function(function: str) -> tuple[SinkFinding, ...]:
 
 @contextmanager
 def spark_session(
-    reporter: Reporter, options: ReplayOptions, ready: DriverSetup, *, needed: bool
+    reporter: Reporter, options: ReplayOptions, ready: DriverSetup, name: str, *, needed: bool
 ) -> Iterator[DriverSession | None]:
-    """Spark, started in the background. None: nothing to replay."""
+    """Spark with an application of this name, started in the background. None: nothing to replay."""
     if not needed:
         yield None
         return
     say = reporter.note if options.spark_log else None
     hidden = spark_sink.secrets_of(options.sink_options or {}) if options.sink == "spark" else ()
-    with DriverSession(
-        msgspec.structs.replace(options.spark, heavy=options.needs_sql), ready, say=say, hidden=hidden
-    ) as session:
+    settings = msgspec.structs.replace(options.spark, app=name, heavy=options.needs_sql)
+    with DriverSession(settings, ready, say=say, hidden=hidden) as session:
         yield session
 
 

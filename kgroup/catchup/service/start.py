@@ -14,10 +14,12 @@ from kgroup.catchup.ledger.transactional_ids import of_group
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import find_plan, parse_assumed
 from kgroup.catchup.service.rehearsal import rehearse
-from kgroup.catchup.service.replay import SINK_SET, ReplayOptions, delivery_of, new_delivery, require_known
+from kgroup.catchup.service.replay import SINK_SET, ReplayOptions, deal_again, delivery_of, new_delivery, require_known
 from kgroup.catchup.service.replay_run import ReplayChecks, check_replay, replay, spark_session
 from kgroup.catchup.service.show import commands, damaged_refusal, plan_status
 from kgroup.catchup.service.start_plan import StartRequest, may_be_pending, plan_of, plan_start
+from kgroup.catchup.spark.session import DriverSession
+from kgroup.catchup.spark.settings import app_name
 from kgroup.changes.preconditions import wait_until_empty
 from kgroup.groups.catchup import decisions
 from kgroup.groups.catchup.decisions import GROUP_CONTINUED
@@ -29,7 +31,7 @@ from kgroup.groups.catchup.results import PlanStatus, ReleasedPlan, ReplayedPlan
 from kgroup.groups.catchup.steps import AlreadyDone, Close, Decision, Refuse
 from kgroup.groups.catchup.verification import verify
 from kgroup.groups.change_result import Refusal
-from kgroup.groups.commit_tags import is_plan_id
+from kgroup.groups.commit_tags import is_plan_id, new_plan_id
 from kgroup.model.reporter import NullReporter, Reporter
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.settings.model import Settings
@@ -46,36 +48,59 @@ def start_catchup(
     engine: CatchupEngine, settings: Settings, request: StartRequest
 ) -> StartPlan | ReleasedPlan | ReplayedPlan:
     """Plan; with ``execute``, release and replay. Without a sink it ends after the release."""
-    options, execute = request.replay, request.change.execute
-    if execute:
-        _wait_empty(engine, settings, request)
-        engine.ledger.expect(of_group(request.group))
-    plan, checks = _plan(engine, settings, request)
-    if not (execute and plan.possible):
+    options, execute, plan_id = request.replay, request.change.execute, new_plan_id()
+    if not execute:
+        plan, _ = _plan(engine, settings, request)
         _note_nothing(engine.reporter, plan)
         return plan
-    if checks is None:
-        with _create_and_release(engine, request, plan) as runner:
-            engine.sign_off(runner)  # nothing runs until a resume
-            snapshot = runner.snapshot
-        return ReleasedPlan(VerifiedPlan(snapshot, verify(snapshot), utc_ms()), commands(snapshot), plan)
-    with spark_session(engine.reporter, options, checks.ready, needed=bool(plan.chunks)) as session:
-        if refusals := rehearse(engine.reporter, session, options, settings).refusals:
-            return replace(plan, refusals=(*plan.refusals, *refusals))
-        with _create_and_release(engine, request, plan) as runner:
+    with ExitStack() as stack:
+        session: DriverSession | None = None
+
+        def refused_by_trial(plan: StartPlan, checks: ReplayChecks) -> StartPlan | None:
+            """Start Spark and try its workers; the plan with what prevents its replay."""
+            nonlocal session
+            name, needed = app_name(plan_id, request.group), bool(plan.chunks)
+            session = stack.enter_context(spark_session(engine.reporter, options, checks.ready, name, needed=needed))
+            refusals = rehearse(engine.reporter, session, options, settings).refusals
+            return replace(plan, refusals=(*plan.refusals, *refusals)) if refusals else None
+
+        if waits_for := _waits_for(engine, settings, request):
+            plan, checks = waits_for
+            # Before the wait: pods of the group may be back when a trial after it ends.
+            if checks is not None and (refused := refused_by_trial(plan, checks)) is not None:
+                return refused
+            assert request.group is not None
+            wait_until_empty(engine.reporter, engine.cluster, request.change, [request.group])
+            if session is not None and not session.is_alive:
+                raise KgroupError(f"Spark ended{session.ending()} while kgroup waited", code="spark-gone")
+        engine.ledger.expect(of_group(request.group))
+        plan, checks = _plan(engine, settings, request)
+        if not plan.possible:
+            _note_nothing(engine.reporter, plan)
+            return plan
+        if checks is None:
+            with _create_and_release(engine, request, plan, plan_id) as runner:
+                engine.sign_off(runner)  # nothing runs until a resume
+                snapshot = runner.snapshot
+            return ReleasedPlan(VerifiedPlan(snapshot, verify(snapshot), utc_ms()), commands(snapshot), plan)
+        if session is None and (refused := refused_by_trial(plan, checks)) is not None:
+            return refused
+        with _create_and_release(engine, request, plan, plan_id) as runner:
             show_may_start(engine.reporter, runner.snapshot, plan)
             return replace(replay(engine, settings, runner, session, options), left_out=plan.errors)
 
 
-def _wait_empty(engine: CatchupEngine, settings: Settings, request: StartRequest) -> None:
-    """With ``--wait-empty``, wait until the group is empty, unless the plan would not work then either."""
+def _waits_for(
+    engine: CatchupEngine, settings: Settings, request: StartRequest
+) -> tuple[StartPlan, ReplayChecks | None] | None:
+    """With ``--wait-empty``, the plan of a group that is not empty; None: no wait, or it would not work then either."""
     change = request.change
     if not change.wait_empty or request.group is None:
-        return
+        return None
     rehearsal = replace(request, change=dataclass_replace(change, execute=False))
-    plan, _ = _plan(replace(engine, reporter=NullReporter()), settings, rehearsal)
-    if plan.passes and plan.group is not None and not plan.group.is_empty:
-        wait_until_empty(engine.reporter, engine.cluster, change, [plan.group.name])
+    plan, checks = _plan(replace(engine, reporter=NullReporter()), settings, rehearsal)
+    waits = plan.passes and plan.group is not None and not plan.group.is_empty
+    return (plan, checks) if waits else None
 
 
 def _plan(engine: CatchupEngine, settings: Settings, request: StartRequest) -> tuple[StartPlan, ReplayChecks | None]:
@@ -99,13 +124,15 @@ def _check_replay(
 
 
 @contextmanager
-def _create_and_release(engine: CatchupEngine, request: StartRequest, plan: StartPlan) -> Iterator[Runner]:
+def _create_and_release(
+    engine: CatchupEngine, request: StartRequest, plan: StartPlan, plan_id: str
+) -> Iterator[Runner]:
     """Write the plan to the ledger and release its group; yields the runner.
 
     The delivery is written with the plan, so a resume after a crash needs no sink options. A signal is deferred until
     the group is released, and raised then. Raises as ``CatchupEngine.create`` and ``release_new``.
     """
-    made = plan_of(engine, request, plan)
+    made = plan_of(engine, request, plan, plan_id)
     with ExitStack() as stack:
         with defer_signals() as pending:
             snapshot = engine.create(made, None if request.replay.sink is None else new_delivery(made, request.replay))
@@ -196,7 +223,8 @@ def resume_catchup(
         nothing = f"Nothing was changed. To deliver to {effective.destination}, {effective.guarantee}:"
         words = (f"  with {text}" for text in options.context_words(snapshot.delivery))
         return plan_status(engine, snapshot, nothing, *words, f"  {request.line.executing()}")
-    with spark_session(engine.reporter, effective, checks.ready, needed=needed) as session:
+    name = app_name(snapshot.plan.id, snapshot.plan.group)
+    with spark_session(engine.reporter, effective, checks.ready, name, needed=needed) as session:
         if errors := rehearse(engine.reporter, session, effective, settings).errors:
             return _refused_status(engine, snapshot, errors[0])
         with _take_over_released(engine, snapshot, options, assumed, delivery) as runner:
@@ -235,8 +263,11 @@ def _take_over_released(
                 if is_open := runner.snapshot.state.state.is_open:
                     _require_same(runner, engine, options, delivery)
                     engine.reporter.note_effect(None)
-                    if runner.snapshot.delivery != delivery:
-                        runner.write(delivery)  # a resume after a crash needs no sink options
+                    # A resume after a crash needs no sink options. Its workers may be more or fewer, and the ids of all
+                    # tasks so far are fenced.
+                    dealt = deal_again(runner.snapshot, delivery, options)
+                    if runner.snapshot.delivery != dealt:
+                        runner.write(dealt)
                 if released := is_open and runner.snapshot.state.state is not PlanState.RELEASED:
                     engine.release(runner, assumed)
             if released:

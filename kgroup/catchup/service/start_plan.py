@@ -29,7 +29,6 @@ from kgroup.groups.catchup.risks import ReplayPace, Risk, RiskLevel, risks
 from kgroup.groups.catchup.unrecorded_releases import find_unrecorded_releases, range_words
 from kgroup.groups.change_plan import ChangePlan, ChangeRow
 from kgroup.groups.change_result import Refusal
-from kgroup.groups.commit_tags import new_plan_id
 from kgroup.groups.reset_targets import NO_COMMIT
 from kgroup.groups.selection import Selection
 from kgroup.model.commit import Commit
@@ -345,11 +344,11 @@ def _pace(rate: RateLimit | None) -> ReplayPace:
     return replace(ASSUMED, records_per_s=records, bytes_per_s=size)
 
 
-def plan_of(engine: CatchupEngine, request: StartRequest, plan: StartPlan) -> CatchupPlan:
-    """The plan in the form of the ledger, with a new id."""
+def plan_of(engine: CatchupEngine, request: StartRequest, plan: StartPlan, plan_id: str) -> CatchupPlan:
+    """The plan in the form of the ledger, with this new id."""
     gap = plan.gap
     return CatchupPlan(
-        new_plan_id(),
+        plan_id,
         gap.group,
         gap.group_type,
         engine.cluster.ref.cluster_id,

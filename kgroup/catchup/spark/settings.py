@@ -18,6 +18,7 @@ KILL_AFTER_S = 10
 _LOCAL = r"local(?:\[(\*|\d+)(?:,\s*(\d+))?\])?"
 _REMOTE = ("spark://", "k8s://", "yarn")
 _OWN_SIZE = ("k8s://", "yarn")
+_LONGEST_GROUP = 100
 _USUAL_EXECUTORS = 2  # of yarn and k8s, if nothing names a number
 _OURS = {
     "spark.master": "use --master",
@@ -70,6 +71,12 @@ class SparkSettings(msgspec.Struct, frozen=True):
         return self.is_local and "spark.pyspark.python" not in dict(self.conf)
 
 
+def app_name(what: str, group: str | None) -> str:
+    """The name in a cluster's list of applications: ``kgroup cu-7f3a orders-svc``; of a long group its first part."""
+    words = ("kgroup", what) if group is None else ("kgroup", what, group[:_LONGEST_GROUP])
+    return "".join(char if char.isprintable() else "?" for char in " ".join(words))
+
+
 def check_master(master: str) -> None:
     """Raise UsageError for a master that Spark does not know, or that cannot run kgroup's tasks."""
     if master.startswith("sc://"):
@@ -112,7 +119,6 @@ def configuration(settings: SparkSettings, jvm_options: Iterable[str] = (), clas
     said = dict(settings.conf)
     ours = {
         "spark.app.name": settings.app,
-        "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         # Otherwise Spark shows a task as running only when some other event happens.
         "spark.ui.liveUpdate.period": "0",
@@ -124,7 +130,8 @@ def configuration(settings: SparkSettings, jvm_options: Iterable[str] = (), clas
     if settings.heavy:
         ours |= _FOR_SQL
     if settings.is_local:
-        ours |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
+        # Of a cluster it is on, as Spark has it or spark-defaults.conf says.
+        ours |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK, "spark.ui.enabled": "false"}
         if settings.has_our_python:  # another Python may not have kgroup, and says so in its task
             ours["spark.python.daemon.module"] = "kgroup.catchup.spark.daemon"
     elif settings.parallelism is not None and settings.master.startswith("spark://"):

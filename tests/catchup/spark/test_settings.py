@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kgroup.catchup.service.replay import ReplayOptions
-from kgroup.catchup.spark.settings import SparkSettings, addresses, configuration, parse_conf, slots
+from kgroup.catchup.spark.settings import SparkSettings, addresses, app_name, configuration, parse_conf, slots
 from kgroup.groups.catchup.chunks import RateLimit
 from kgroup.support.errors import UsageError
 
@@ -122,7 +122,21 @@ def test_what_the_user_says_goes_before_ours_but_for_speculation() -> None:
     assert (found["spark.ui.enabled"], found["spark.task.maxFailures"]) == ("true", "9")
     assert found["spark.speculation"] == "false"
     assert found["spark.driver.host"] == found["spark.driver.bindAddress"] == "127.0.0.1"
-    assert "spark.driver.host" not in configuration(SparkSettings("spark://a:1"))
+    assert not {"spark.driver.host", "spark.ui.enabled"} & configuration(SparkSettings("spark://a:1")).keys()
+    assert configuration(SparkSettings())["spark.ui.enabled"] == "false"
+
+
+@pytest.mark.parametrize(
+    ("what", "group", "name"),
+    [
+        ("cu-7f3a", "orders-svc", "kgroup cu-7f3a orders-svc"),
+        ("cu-7f3a", None, "kgroup cu-7f3a"),
+        ("cu-7f3a", "a\nb\udc80", "kgroup cu-7f3a a?b?"),
+        ("cu-7f3a", "g" * 249, f"kgroup cu-7f3a {'g' * 100}"),
+    ],
+)
+def test_an_application_has_the_name_of_its_plan_and_group(what: str, group: str | None, name: str) -> None:
+    assert app_name(what, group) == name
 
 
 def test_a_python_that_the_user_names_runs_pysparks_own_daemon() -> None:

@@ -10,16 +10,26 @@ import pytest
 from pyspark.errors import PySparkException
 
 from kgroup.catchup.service.options import SinkOptions, SpeedOptions
-from kgroup.catchup.service.replay import ReplayOptions, delivery_of, delivery_words, require_known
+from kgroup.catchup.service.replay import ReplayOptions, deal_again, delivery_of, delivery_words, require_known
 from kgroup.catchup.sinks.spark import parse_options, resolved, secrets_of
 from kgroup.catchup.spark import to_spark
 from kgroup.catchup.spark.failures import explain
 from kgroup.catchup.spark.notebook import ReadOptions, parse, split
+from kgroup.catchup.spark.settings import SparkSettings
 from kgroup.catchup.spark.source import SourceRange
 from kgroup.catchup.spark.where import message_lines
 from kgroup.catchup.worker.task_spec import Handling
 from kgroup.groups.catchup.chunks import RateLimit
-from kgroup.groups.catchup.model import ChunkProgress, Delivery, Order, PlanSnapshot, PlanState, StateRecord
+from kgroup.groups.catchup.model import (
+    Chunk,
+    ChunkProgress,
+    Delivery,
+    Order,
+    PlanSnapshot,
+    PlanState,
+    StateRecord,
+    Task,
+)
 from kgroup.model.records import OffsetRange
 from kgroup.settings.model import Setting
 from kgroup.support.errors import ConfigError, KgroupError, Refused, UsageError
@@ -299,6 +309,38 @@ def test_each_option_that_can_be_typed_is_known(to: SinkOptions, speed: SpeedOpt
     options = speed.replay_options(to)
 
     require_known(delivery_of(msgspec.structs.replace(found({}), delivery=None), options), "cu-7f3a")
+
+
+@pytest.mark.parametrize(
+    ("order", "at_once", "done", "tasks"),
+    [
+        # The rest of chunk 1 alone, whoever had it before.
+        (Order.NONE, 4, [0, 2, 3], [(1,)]),
+        (Order.NONE, 2, [3], [(0, 2), (1,)]),
+        (Order.NONE, 4, [], [(0,), (1,), (2,), (3,)]),
+        # A partition stays in one task.
+        (Order.PARTITION, 4, [0], [(2, 3), (1,)]),
+        (Order.KEY, 1, [0, 1, 2], [(3,)]),
+        # Nothing is left to deal out.
+        (Order.NONE, 4, [0, 1, 2, 3], [(0, 1, 2, 3)]),
+    ],
+)
+def test_a_resume_deals_out_what_is_left(
+    order: Order, at_once: int, done: list[int], tasks: list[tuple[int, ...]]
+) -> None:
+    chunks = tuple(
+        Chunk("orders", number // 2, 50 * (number % 2), 50 * (number % 2) + 50, number) for number in range(4)
+    )
+    plan = make_plan(gap_range(0, 0, 100), gap_range(1, 0, 100), chunks=chunks)
+    before = Delivery("topic", order, (Task(0, (0, 1, 2, 3)),), {"topic": "copy"})
+    progress = {number: ChunkProgress(number, chunks[number].end, 50, 0, 0, 0, 0, 1) for number in done}
+    snapshot = msgspec.structs.replace(found(progress, before), plan=plan)
+
+    dealt = deal_again(snapshot, before, ReplayOptions(spark=SparkSettings(f"local[{at_once}]")))
+
+    assert [task.chunks for task in dealt.tasks] == tasks
+    assert [task.number for task in dealt.tasks] == list(range(len(tasks)))
+    assert msgspec.structs.replace(dealt, tasks=before.tasks) == before
 
 
 OF_CONTEXT = tuple(
