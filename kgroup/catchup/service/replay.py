@@ -15,7 +15,7 @@ from kgroup.catchup.ledger.records import encode
 from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.sinks.spark import OF_WRITER
 from kgroup.catchup.spark.settings import SparkSettings, most_slots, named_slots, slots
-from kgroup.catchup.worker.rate_limit import share
+from kgroup.catchup.worker.rate_limit import note_gap_s, share
 from kgroup.catchup.worker.task_ledger import Work
 from kgroup.catchup.worker.task_spec import Handling, Stopped, TaskResult, TaskSpec
 from kgroup.groups.catchup.chunks import RateLimit, assign_to_tasks
@@ -170,12 +170,12 @@ class ReplayOptions(msgspec.Struct, frozen=True):
         """The number of tasks that run at the same time, for as many as a plan needs; 8 if unknown."""
         return self._slots or named_slots(self.spark) or 8
 
-    def share_of(self, tasks: int, conf: Mapping[str, str]) -> RateLimit | None:
-        """Each task's share of the rate; ``conf`` is the configuration of the Spark that runs.
+    def most_at_once(self, tasks: int, conf: Mapping[str, str]) -> int:
+        """How many of the tasks may run at the same time; ``conf`` is the configuration of the Spark that runs.
 
-        If the number of parallel tasks is unknown, all may run at once.
+        All of them, if that is unknown.
         """
-        return share(self.rate, min(tasks, self._slots or most_slots(self.spark, conf) or tasks))
+        return min(tasks, self._slots or most_slots(self.spark, conf) or tasks)
 
     @property
     def _slots(self) -> int | None:
@@ -356,7 +356,8 @@ def task_specs(
     maybe: dict[TopicPartition, int] = {}
     for item in plan.ranges:
         maybe[item.tp] = max(maybe.get(item.tp, 0), item.maybe_processed_until or 0)
-    part = options.share_of(len(tasks), conf)
+    parallel = options.most_at_once(len(tasks), conf)
+    part, gap_s = share(options.rate, parallel), note_gap_s(parallel)
 
     def spec(task: Task) -> TaskSpec:
         chunks = tuple(by_number[number] for number in task.chunks)
@@ -372,6 +373,7 @@ def task_specs(
             dead_letters=delivery.options.get(DEAD_LETTERS),
             handling=options.handling,
             rate=part,
+            note_gap_s=gap_s,
         )
 
     return [spec(task) for task in tasks]

@@ -4,6 +4,8 @@ A handler's work and the ledger cannot share a transaction. So the ledger record
 how many records beyond it may have been handed over: each second, or whenever as many were handed over. That is what
 the handlers do in about 1.5 seconds, at least a batch for each lane and at most ``window`` records (``Pace``). Records
 given again in this run, since a handler died, hung or refused them, are counted before they are given.
+
+All tasks together write at most 200 notes a second (``NoteSchedule``): with more than 200 tasks the seconds are longer.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from kgroup.catchup.sinks import command
 from kgroup.catchup.sinks.topic import AGAIN
 from kgroup.catchup.worker import provenance_headers
 from kgroup.catchup.worker.handler_pool import Handler, HandlerOutcome, HandlerPool
+from kgroup.catchup.worker.rate_limit import NoteSchedule
 from kgroup.catchup.worker.task_run import TaskRun
 from kgroup.catchup.worker.task_spec import Stopped
 from kgroup.cluster.transactions import Row
@@ -36,11 +39,13 @@ _AHEAD = 1.5
 class Pace:
     """How many records may be handed over beyond the position of the last commit: ``limit``, from 1 to ``window``.
 
-    It follows the speed of the handlers: a killed run reports as many possible duplicates.
+    It follows the speed of the handlers: a killed run reports as many possible duplicates. ``every_s`` is the time
+    between commits.
     """
 
-    def __init__(self, window: int, now_s: float) -> None:
+    def __init__(self, window: int, now_s: float, every_s: float = _NOTE_S) -> None:
         self.limit = min(window, _FIRST)
+        self.every_s = every_s
         self._window = window
         self._since_s = now_s
         self._handled = 0
@@ -50,15 +55,15 @@ class Pace:
         self._handled += records
 
     def measure(self, now_s: float, at_once: int) -> None:
-        """Follow the speed if a second has passed; ``at_once`` is how many records the handlers take together."""
+        """Follow the speed if it is time for a commit; ``at_once`` is how many records the handlers take together."""
         seconds = now_s - self._since_s
-        if seconds >= _NOTE_S:
-            ahead = round(_AHEAD * _NOTE_S * self._handled / seconds)
+        if seconds >= self.every_s:
+            ahead = round(_AHEAD * self.every_s * self._handled / seconds)
             self.limit = max(1, min(self._window, max(at_once, ahead)))
             self._since_s, self._handled = now_s, 0
 
     def grow(self) -> None:
-        """Allow twice as many: the limit was reached within a second."""
+        """Allow twice as many: the limit was reached before the time for a commit."""
         self.limit = min(self._window, 2 * self.limit)
 
 
@@ -67,10 +72,12 @@ def deliver(run: TaskRun, make: Callable[[], Handler]) -> None:
     spec = run.spec
     with HandlerPool(make, spec.order, spec.handling, stop_at_refusal=spec.dead_letters is None) as lanes:
         handing: _Handing | None = None
-        pace = Pace(max(1, spec.handling.window), time.monotonic())
+        now_s = time.monotonic()
+        notes = NoteSchedule.of_task(spec.number, spec.note_gap_s, now_s)
+        pace = Pace(max(1, spec.handling.window), now_s, max(_NOTE_S, notes.gap_s))
         try:
             for chunk in run.chunks():
-                handing = _Handing(run, lanes, chunk, pace)
+                handing = _Handing(run, lanes, chunk, pace, notes)
                 handing.work()
         except KgroupError as error:
             if handing is not None and error.code in (command.WRONG_ANSWER, command.UNREAD):
@@ -81,11 +88,12 @@ def deliver(run: TaskRun, make: Callable[[], Handler]) -> None:
 class _Handing:
     """Hands over one chunk. ``_pending`` are the records handed over, from the first one without an answer on."""
 
-    def __init__(self, run: TaskRun, lanes: HandlerPool, chunk: Chunk, pace: Pace) -> None:
+    def __init__(self, run: TaskRun, lanes: HandlerPool, chunk: Chunk, pace: Pace, notes: NoteSchedule) -> None:
         self._run = run
         self._lanes = lanes
         self._chunk = chunk
         self._pace = pace
+        self._notes = notes
         self._covered = 0
         """How many records beyond the position of the last commit it permits to be handed over."""
         self._pending: deque[ConsumerRecord] = deque()
@@ -124,6 +132,7 @@ class _Handing:
         wanted = len(self._pending) + len(records)
         if not self._noted:
             self._covered = self._at_most(wanted)
+            self._await_turn()
             self._run.note(self._chunk, self._covered)
             self._noted = True
         elif self._since_note + wanted > self._covered:
@@ -146,7 +155,7 @@ class _Handing:
             self._told_at = now
             self._run.report_progress(self._chunk)
         self._pace.measure(now, self._lanes.at_once)
-        if self._noted and now - self._noted_at >= _NOTE_S:
+        if self._noted and now - self._noted_at >= self._pace.every_s:
             self._commit(self._at_most())
 
     def _allow(self, asked: int) -> None:
@@ -221,11 +230,19 @@ class _Handing:
         if self._noted or beyond:
             self._commit(beyond)
         else:
+            self._await_turn()
             self._run.commit()
         self._run.report_progress(self._chunk)
 
+    def _await_turn(self) -> None:
+        """Wait until the ledger may get a note; a task that is asked to stop ends at once."""
+        while (left_s := self._notes.wait_s(time.monotonic())) > 0 and not self._run.asked_to_stop():
+            time.sleep(min(left_s, _WAIT_S))
+        self._notes.noted(time.monotonic())
+
     def _commit(self, may_repeat: int) -> None:
         """Commit the progress with the dead letters below it; retries if the commit did not happen."""
+        self._await_turn()
         for attempt in range(_ATTEMPTS):
             try:
                 if attempt:

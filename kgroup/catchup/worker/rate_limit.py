@@ -1,10 +1,13 @@
-"""A task's share of ``--rate``, as a schedule. Pure: the caller passes the time and does the sleeping."""
+"""A task's share of ``--rate``, and of the notes that the ledger gets. Pure: the caller passes the time and sleeps."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from kgroup.groups.catchup.chunks import RateLimit
+
+MOST_NOTES_PER_S = 200
+"""How many notes of handlers the ledger gets in all: all tasks write to one partition (docs/catchup/scale.md)."""
 
 _STEP_S = 0.25
 _CREDIT_S = 1.0
@@ -19,6 +22,32 @@ def share(rate: RateLimit | None, tasks_at_once: int) -> RateLimit | None:
         None if rate.records_per_s is None else rate.records_per_s / parts,
         None if rate.bytes_per_s is None else rate.bytes_per_s / parts,
     )
+
+
+def note_gap_s(tasks_at_once: int) -> float:
+    """The least seconds between two notes of one task. 4 tasks: 0.02 s, so 50 a second each; 800: 4 s."""
+    return max(1, tasks_at_once) / MOST_NOTES_PER_S
+
+
+@dataclass(slots=True)
+class NoteSchedule:
+    """When a task may write its next note: ``gap_s`` after the one before, however many are wanted."""
+
+    gap_s: float
+    _due_s: float
+
+    @classmethod
+    def of_task(cls, number: int, gap_s: float, now_s: float) -> NoteSchedule:
+        """The schedule of a task that begins now. Tasks that begin together write their first notes one by one."""
+        return cls(gap_s, now_s + (number / MOST_NOTES_PER_S % gap_s if gap_s else 0.0))
+
+    def wait_s(self, now_s: float) -> float:
+        """Seconds to wait before the next note, 0 if it may be written."""
+        return max(0.0, self._due_s - now_s)
+
+    def noted(self, now_s: float) -> None:
+        """A note is being written now."""
+        self._due_s = now_s + self.gap_s
 
 
 @dataclass(slots=True)

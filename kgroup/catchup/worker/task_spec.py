@@ -73,6 +73,9 @@ class TaskSpec:
     rate: RateLimit | None = None
     """This task's share."""
 
+    note_gap_s: float = 0.0
+    """The least seconds between two notes of handlers in the ledger."""
+
     @property
     def number(self) -> int:
         return self.work.task.number

@@ -402,6 +402,31 @@ def test_the_bound_of_what_may_come_again_follows_the_speed_of_the_handlers() ->
     assert Pace(10, 0.0).limit == 10
 
 
+def test_with_rare_notes_more_may_come_again() -> None:
+    """1,000 records a second, and a note each 4 s, as for 800 tasks."""
+    pace = Pace(10_000, 0.0, every_s=4.0)
+    pace.handled(1_000)
+    pace.measure(1.0, 8)
+    early = pace.limit
+    pace.handled(3_000)
+    pace.measure(4.0, 8)
+
+    assert (early, pace.limit) == (500, 6_000)
+
+
+def test_notes_are_as_rare_as_they_have_to_be(make: Make, source: str) -> None:
+    """A window of 10 wants a note at each tenth record."""
+    plan = make((source, 0, 0, 60))
+    before, began_s = len(seen(plan.bootstrap, plan.ledger.topic)), time.monotonic()
+
+    result = plan.run("python", KEEP, handling=Handling(window=10, batch=4), note_gap_s=0.2)
+
+    notes = len(seen(plan.bootstrap, plan.ledger.topic)) - before
+    assert (result.finished, len(given())) == (True, 60)
+    assert notes > 5
+    assert time.monotonic() - began_s >= (notes - 1) * 0.2
+
+
 def test_no_more_is_handed_over_than_may_come_again(make: Make, source: str) -> None:
     """With a window of 10 it is written at each tenth record how far they are."""
     plan = make((source, 0, 0, 60))

@@ -6,7 +6,6 @@ import pytest
 
 from kgroup.catchup.service.replay import ReplayOptions
 from kgroup.catchup.spark.settings import SparkSettings, addresses, app_name, configuration, parse_conf, slots
-from kgroup.groups.catchup.chunks import RateLimit
 from kgroup.support.errors import UsageError
 
 EXECUTORS = ("spark.executor.instances", "200")
@@ -53,27 +52,26 @@ def test_parallelism_is_refused_where_nothing_would_come_of_it(master: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("spark", "said", "tasks", "share"),
+    ("spark", "said", "tasks", "at_once"),
     [
-        (SparkSettings("local[4]"), (), 100, 25),
-        (SparkSettings("local[4]"), (), 2, 50),
+        (SparkSettings("local[4]"), (), 100, 4),
+        (SparkSettings("local[4]"), (), 2, 2),
         (SparkSettings("spark://a:1", parallelism=10), (), 100, 10),
-        (SparkSettings("spark://a:1"), (), 100, 1),
-        (SparkSettings("spark://a:1"), (("spark.cores.max", "4"),), 100, 25),
-        (SparkSettings("yarn"), (), 50, 50),
-        (SparkSettings("yarn"), (EXECUTORS, FOUR_CORES), 1600, 0.125),
-        (SparkSettings("yarn"), (EXECUTORS, FOUR_CORES), 20, 5),
-        (SparkSettings("yarn"), (DYNAMIC, EXECUTORS), 50, 2),
-        (SparkSettings("k8s://a"), (DYNAMIC, EXECUTORS, ("spark.dynamicAllocation.maxExecutors", "5")), 50, 20),
-        (SparkSettings("yarn"), (("spark.executor.instances", "many"),), 50, 50),
+        (SparkSettings("spark://a:1"), (), 100, 100),
+        (SparkSettings("spark://a:1"), (("spark.cores.max", "4"),), 100, 4),
+        (SparkSettings("yarn"), (), 50, 2),
+        (SparkSettings("yarn"), (EXECUTORS, FOUR_CORES), 1600, 800),
+        (SparkSettings("yarn"), (EXECUTORS, FOUR_CORES), 20, 20),
+        (SparkSettings("yarn"), (DYNAMIC, EXECUTORS), 50, 50),
+        (SparkSettings("k8s://a"), (DYNAMIC, EXECUTORS, ("spark.dynamicAllocation.maxExecutors", "5")), 50, 5),
+        (SparkSettings("yarn"), (("spark.executor.instances", "many"),), 50, 2),
     ],
 )
-def test_a_rate_is_never_exceeded_whatever_runs_at_a_time(
-    spark: SparkSettings, said: tuple[tuple[str, str], ...], tasks: int, share: float
+def test_how_many_tasks_may_run_at_a_time(
+    spark: SparkSettings, said: tuple[tuple[str, str], ...], tasks: int, at_once: int
 ) -> None:
     """Yarn and k8s start two executors where no number is named; dynamic allocation any number without a limit."""
-    assert ReplayOptions(rate=RateLimit(100), spark=spark).share_of(tasks, dict(said)) == RateLimit(share)
-    assert ReplayOptions(spark=spark).share_of(tasks, dict(said)) is None
+    assert ReplayOptions(spark=spark).most_at_once(tasks, dict(said)) == at_once
 
 
 @pytest.mark.parametrize(

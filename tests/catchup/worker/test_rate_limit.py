@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
-from kgroup.catchup.worker.rate_limit import Throttle, share
+from kgroup.catchup.worker.rate_limit import MOST_NOTES_PER_S, NoteSchedule, Throttle, note_gap_s, share
 from kgroup.groups.catchup.chunks import RateLimit
 
 
@@ -19,6 +21,29 @@ from kgroup.groups.catchup.chunks import RateLimit
 )
 def test_each_task_has_its_share(rate: RateLimit | None, tasks: int, expected: RateLimit | None) -> None:
     assert share(rate, tasks) == expected
+
+
+@pytest.mark.parametrize("tasks", [1, 2, 4, 200, 800, 3000])
+def test_all_tasks_together_write_at_most_200_notes_a_second(tasks: int) -> None:
+    """Each wants to write notes without a pause, and all begin at once: the worst case."""
+    gap_s, written = note_gap_s(tasks), []
+    for number in range(tasks):
+        schedule, now_s = NoteSchedule.of_task(number, gap_s, 100.0), 100.0
+        while (now_s := now_s + schedule.wait_s(now_s)) < 110.0:
+            written.append(now_s)
+            schedule.noted(now_s)
+    in_second = Counter(int(now_s + 1e-6) for now_s in written)
+
+    assert max(in_second.values()) == MOST_NOTES_PER_S
+
+
+def test_a_task_writes_no_note_early_and_makes_up_for_none() -> None:
+    schedule = NoteSchedule.of_task(0, note_gap_s(800), 0.0)
+    schedule.noted(0.0)
+
+    assert [schedule.wait_s(now_s) for now_s in (0.0, 1.0, 4.0, 60.0)] == [4.0, 3.0, 0.0, 0.0]
+    schedule.noted(60.0)
+    assert schedule.wait_s(60.0) == 4.0
 
 
 @pytest.mark.parametrize(
