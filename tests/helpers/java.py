@@ -34,15 +34,21 @@ _NOT_YET = (404, 409, 500, 503)
 
 def class_path(of_brokers: Manifest, names: str, kafka: Distribution) -> str:
     """The broker's jars and those of ``tests/data/NAMES``, which are fetched as the sandbox's are."""
-    of_clients = _manifest(DATA / names)
+    of_clients = manifest_of(DATA / names)
+    version = of_brokers.kafka_version
+    jars = fetched(of_clients, cache_directory() / f"kafka-{version}" / "clients", of_brokers)
+    return ":".join(map(str, (*kafka.classpath, *of_clients.paths(jars))))
+
+
+def fetched(wanted: Manifest, jars: Path, of_brokers: Manifest) -> Path:
+    """The directory with these jars, which are fetched once."""
     # With the broker's own, whose version gives the whole its name.
     broker = next(each for each in of_brokers.artifacts if each.module.startswith("kafka_2."))
-    manifest = Manifest((broker, *of_clients.artifacts))
-    jars = cache_directory() / f"kafka-{manifest.kafka_version}" / "clients"
+    manifest = Manifest((broker, *wanted.artifacts))
     with exclusive_lock(jars.with_suffix(".lock"), QuietReporter().event, "another process of the tests"):
         if not are_complete(manifest, jars):
             fetch(manifest, jars, Ivy(find_java(os.environ), ivy_jar(), ivy_settings(os.environ)), QuietReporter())
-    return ":".join(map(str, (*kafka.classpath, *of_clients.paths(jars))))
+    return jars
 
 
 def java_command(*words: str, memory: str = "256m") -> list[str]:
@@ -53,7 +59,7 @@ def java_command(*words: str, memory: str = "256m") -> list[str]:
 
 def _connect_command(*words: str) -> list[str]:
     """Java with the jars of a Connect worker, whose version connect_jars.txt explains."""
-    of_brokers = _manifest(DATA.parent / "versions" / "jars" / "4.3.1.txt")
+    of_brokers = manifest_of(DATA.parent / "versions" / "jars" / "4.3.1.txt")
     kafka = fetch_distribution(cache_directory(), find_java(os.environ), QuietReporter(), of_brokers)
     return _java(class_path(of_brokers, "connect_jars.txt", kafka), *words, memory="256m")
 
@@ -62,7 +68,8 @@ def _java(jars: str, *words: str, memory: str) -> list[str]:
     return [str(find_java(os.environ).executable), *QUICK_FLAGS, f"-Xmx{memory}", "-cp", jars, *words]
 
 
-def _manifest(file: Path) -> Manifest:
+def manifest_of(file: Path) -> Manifest:
+    """A list of jars, as the sandbox's."""
     return parse_manifest(file.read_text(encoding="utf-8"))
 
 

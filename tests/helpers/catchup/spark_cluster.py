@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import tarfile
+import venv
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,16 +45,26 @@ class Cluster:
 
     def executors(self) -> list[int]:
         """Of the processes that run tasks; each belongs to a worker."""
-        found = []
-        for entry in Path("/proc").glob("[0-9]*"):
-            try:
-                arguments = (entry / "cmdline").read_text(errors="replace").split("\0")
-                inside = (entry / "cwd").readlink()
-            except OSError:
-                continue
-            if any(work in inside.parents for work in self.work) and any("ExecutorBackend" in a for a in arguments):
-                found.append(int(entry.name))
-        return found
+        return executors_in(*self.work)
+
+
+def executors_in(*places: Path) -> list[int]:
+    """Spark's executors, of any cluster, that work in these directories."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            arguments = (entry / "cmdline").read_text(errors="replace").split("\0")
+            inside = (entry / "cwd").readlink()
+        except OSError:
+            continue
+        is_java = Path(arguments[0]).name == "java"  # YARN starts it by a shell that has the same words
+        if (
+            is_java
+            and any(place in inside.parents for place in places)
+            and any("ExecutorBackend" in a for a in arguments)
+        ):
+            found.append(int(entry.name))
+    return found
 
 
 def python_without_kgroup(directory: Path) -> Path:
@@ -72,8 +85,34 @@ def python_without_kgroup(directory: Path) -> Path:
     return command
 
 
+def archived_python(directory: Path) -> Path:
+    """An archive of a Python with what a worker needs, for ``spark.archives``: a virtual environment with packages."""
+    environment = directory / "environment"
+    venv.create(environment, symlinks=True)
+    (packages,) = environment.glob("lib/python*/site-packages")
+    for name in _HAVE[2:]:
+        found = importlib.util.find_spec(name)
+        assert found
+        assert found.submodule_search_locations
+        source = Path(found.submodule_search_locations[0])
+        for each in (source, *source.parent.glob(f"{name}.libs")):
+            shutil.copytree(each, packages / each.name)
+    archive = directory / "environment.tar.gz"
+    with tarfile.open(archive, "w:gz", compresslevel=1) as file:
+        file.add(environment, ".")
+    return archive
+
+
+def on_another_disk(*hidden: Path) -> list[str]:
+    """The words before a command for which these directories are empty, as on a machine that does not have them."""
+    script = "".join(f"mount -t tmpfs none '{path}' && " for path in hidden)
+    return ["unshare", "--user", "--map-root-user", "--mount", "/bin/sh", "-c", f'{script}exec "$@"', "sh"]
+
+
 @contextmanager
-def running_cluster(ready: DriverSetup, directory: Path, workers: int = 2) -> Iterator[Cluster]:
+def running_cluster(
+    ready: DriverSetup, directory: Path, workers: int = 2, before_worker: Sequence[str] = ()
+) -> Iterator[Cluster]:
     """A master and its workers, with one core each; gone when the block ends, their executors too."""
     started: list[subprocess.Popen[bytes]] = []
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYSPARK_PYTHON")}
@@ -81,12 +120,12 @@ def running_cluster(ready: DriverSetup, directory: Path, workers: int = 2) -> It
     java = [str(ready.java.executable), *_FLAGS, "-cp", f"{ready.home}/jars/*"]
     port, page = ports.choose(2)
 
-    def start(name: str, *arguments: str) -> Path:
+    def start(name: str, *arguments: str, before: Sequence[str] = ()) -> Path:
         log = directory / f"{name}.log"
         with log.open("wb") as output:
             started.append(
                 subprocess.Popen(
-                    [*java, *arguments],
+                    [*before, *java, *arguments],
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=output,
@@ -102,7 +141,8 @@ def running_cluster(ready: DriverSetup, directory: Path, workers: int = 2) -> It
         )
         work = tuple(directory / f"work-{number}" for number in range(workers))
         worker = (f"{_DEPLOY}.worker.Worker", "--host", "127.0.0.1", "--webui-port", "0", "-c", "1", "-m", "512m")
-        logs = [start(one.name, *worker, "-d", str(one), f"spark://127.0.0.1:{port}") for one in work]
+        address = f"spark://127.0.0.1:{port}"
+        logs = [start(one.name, *worker, "-d", str(one), address, before=before_worker) for one in work]
         for log in logs:
             wait_for(lambda log=log: "registered with master" in log.read_text(), f"{log.name} registered", 180.0)  # type: ignore[misc]
         yield Cluster(f"spark://127.0.0.1:{port}", work, python_without_kgroup(directory))
