@@ -74,6 +74,31 @@ class DescribedPartition(msgspec.Struct, frozen=True, gc=False):
     host: Annotated[str | None, "The address of that member."]
     error_code: Annotated[str | None, "Why the partition or its commit cannot be read, as a code."]
 
+    @classmethod
+    def of(
+        cls, partition: Partition, row: PartitionLag | None = None, logged_ms: int | None = None
+    ) -> DescribedPartition:
+        """``row`` is its measurement for the verdict, ``logged_ms`` the time of its commit in the log."""
+        commit, log, owner = partition.commit, partition.log, partition.owner
+        return cls(
+            topic=partition.topic,
+            partition=partition.partition,
+            committed=commit.offset if commit else None,
+            leader_epoch=commit.leader_epoch if commit else None,
+            metadata=commit.metadata if commit else None,
+            log_start=log.start if log else None,
+            log_end=log.end if log else None,
+            lag=partition.lag,
+            time_lag_ms=row.time_lag_ms if row else None,
+            last_commit_at=rfc3339(row.last_commit_ms if row else logged_ms),
+            range_status=partition.out_of_range,
+            lag_status=row.status.code if row and row.status is not None else None,
+            member_id=owner.member_id if owner else None,
+            client_id=owner.client_id if owner else None,
+            host=owner.host if owner else None,
+            error_code=partition.error,
+        )
+
 
 class DescribedGroupDocument(msgspec.Struct, frozen=True):
     """A group."""
@@ -135,7 +160,9 @@ def described_document(
         group_epoch=group.group_epoch,
         assignment_epoch=group.assignment_epoch,
         members=None if group.members is None else tuple(map(_member, group.members)),
-        partitions=tuple(_partition(each, rows.get(each.tp), commits.get(each.tp)) for each in group.partitions),
+        partitions=tuple(
+            DescribedPartition.of(each, rows.get(each.tp), commits.get(each.tp)) for each in group.partitions
+        ),
         hidden_commits=partition_names(group.hidden_commits),
         verdict=judged,
         totals=group.totals,
@@ -159,30 +186,4 @@ def _member(member: Member) -> MemberDocument:
         subscription_regex=member.subscription_regex,
         assignment=member.assignment,
         target_assignment=member.target,
-    )
-
-
-def _partition(partition: Partition, row: PartitionLag | None, logged_ms: int | None) -> DescribedPartition:
-    """``row`` is its measurement for the verdict, ``logged_ms`` the time of its commit in the log.
-
-    By position, as ``lag_documents``: a group may have thousands, and names take four times as long.
-    """
-    commit, log, owner = partition.commit, partition.log, partition.owner
-    return DescribedPartition(
-        partition.topic,
-        partition.partition,
-        commit.offset if commit else None,
-        commit.leader_epoch if commit else None,
-        commit.metadata if commit else None,
-        log.start if log else None,
-        log.end if log else None,
-        partition.lag,
-        row.time_lag_ms if row else None,
-        rfc3339(row.last_commit_ms if row else logged_ms),
-        partition.out_of_range,
-        row.status.code if row and row.status is not None else None,
-        owner.member_id if owner else None,
-        owner.client_id if owner else None,
-        owner.host if owner else None,
-        partition.error,
     )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 
 from kgroup.model.blocks import Records
 from kgroup.model.groups import Assignment, Coordinator, Group, Member
+from kgroup.output.pages.describe_document import DescribedPartition
 
 
 class DescribePart(StrEnum):
@@ -71,7 +72,11 @@ def records(part: DescribePart, groups: Sequence[Group]) -> Records:
         case DescribePart.MEMBERS:
             return Records(_MEMBER_HEADER, (_member_record(g.name, m) for g in groups for m in g.members or ()))
         case _:
-            return Records(_PARTITION_HEADER, _partition_records(groups))
+            rows = ((g.name, DescribedPartition.of(p)) for g in groups for p in g.partitions)
+            fields = _PARTITION_HEADER[1:]
+            return Records(
+                _PARTITION_HEADER, ((name, *(getattr(row, field) for field in fields)) for name, row in rows)
+            )
 
 
 def assignment_text(assignment: Assignment | None) -> str | None:
@@ -117,26 +122,3 @@ def _member_record(group: str, member: Member) -> tuple[str | int | None, ...]:
         assignment_text(member.assignment),
         assignment_text(member.target),
     )
-
-
-def _partition_records(groups: Sequence[Group]) -> Iterator[tuple[str | int | None, ...]]:
-    for group in groups:
-        name = group.name
-        for partition in group.partitions:
-            commit, log, owner = partition.commit, partition.log, partition.owner
-            yield (
-                name,
-                partition.topic,
-                partition.partition,
-                commit.offset if commit else None,
-                commit.leader_epoch if commit else None,
-                commit.metadata if commit else None,
-                log.start if log else None,
-                log.end if log else None,
-                partition.lag,
-                partition.out_of_range,
-                owner.member_id if owner else None,
-                owner.client_id if owner else None,
-                owner.host if owner else None,
-                partition.error,
-            )
