@@ -43,10 +43,6 @@ class SharedTime(msgspec.Struct):
     def __post_init__(self) -> None:
         self.left_s = self.limit_s
 
-    def skip(self, groups: int) -> None:
-        """So many groups are not read: the others have their time."""
-        self.groups -= groups
-
     @contextmanager
     def part(self, groups: int) -> Iterator[float]:
         """How long the block for the next part, of so many groups, may take; later parts lose no time to it."""

@@ -111,17 +111,23 @@ class LagFacts(msgspec.Struct, frozen=True):
     held_since_ms: Mapping[TopicPartition, int] = msgspec.field(default_factory=dict)
 
 
-def with_all_partitions(group: Group, layouts: Layouts) -> Group:
+def with_all_partitions(group: Group, layouts: Layouts, views: Mapping[TopicPartition, LogView | KgroupError]) -> Group:
     """The group with the other partitions of its topics: a group that uses assign() may have missed a new one."""
-    committed = {p.tp for p in group.partitions}
-    uncommitted = [
-        Partition(TopicPartition(topic, number), None, None, None, None)
-        for topic in sorted({topic for topic, _ in committed})
+    known = {p.tp for p in group.partitions}
+    more = (
+        TopicPartition(topic, number)
+        for topic in {topic for topic, _ in known}
         if isinstance(layout := layouts.get(topic), TopicLayout)
-        for number in sorted(layout.leaders)
-        if (topic, number) not in committed
-    ]
-    return replace(group, partitions=tuple(sorted((*group.partitions, *uncommitted), key=lambda p: p.tp)))
+        for number in layout.leaders
+        if (topic, number) not in known
+    )
+    found = (*group.partitions, *(_without_commit(tp, views.get(tp)) for tp in more))
+    return replace(group, partitions=tuple(sorted(found, key=lambda p: p.tp)))
+
+
+def _without_commit(tp: TopicPartition, view: LogView | KgroupError | None) -> Partition:
+    log = LogRange(view.start, view.end) if isinstance(view, LogView) else None
+    return Partition(tp, None, log, None, view.code if isinstance(view, KgroupError) else None)
 
 
 def _unread_span(partition: Partition, view: LogView | KgroupError | None, *, read_committed: bool) -> LogRange | None:
@@ -197,7 +203,7 @@ async def _of_topics(
 ) -> LagFacts:
     if need.whole_topics:
         # Partitions with an error are skipped: reading them would wait for a leader once more.
-        all_ = (p for group in groups for p in with_all_partitions(group, layouts).partitions)
+        all_ = (p for group in groups for p in with_all_partitions(group, layouts, {}).partitions)
         partitions = {p.tp for p in all_ if p.error is None}
     else:
         partitions = {p.tp for group in groups for p in group.partitions if p.log is not None}

@@ -91,7 +91,7 @@ class GroupsReader:
         """The facts of a part of so many groups, of which some may have been left out."""
         for limit in (self.need.log_time, self.need.readiness):
             if limit is not None:
-                limit.skip(part - len(groups))
+                limit.groups -= part - len(groups)  # the others have their time
         read = read_facts(self.cluster, groups, self.need, self.own)
         self._read += len(groups)
         for at, facts in enumerate(read.values()):

@@ -34,7 +34,7 @@ from kgroup.groups.lag.past import STEP_MS, STEPS
 from kgroup.groups.offset_resets import with_changes
 from kgroup.groups.passed_over import leaps
 from kgroup.groups.thresholds import LATE_SIBLING, LEAST_LAG, LONG_TRANSACTION, QUIET, RATE_SPAN, RECENT_SPAN
-from kgroup.model.groups import Group, LogRange, Partition
+from kgroup.model.groups import Group, LogRange
 from kgroup.model.read_quota import ReadQuota
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.lag_cache import cached_lag_facts
@@ -120,7 +120,7 @@ def _read_lag_facts(
     )
     facts = cached_lag_facts(cluster, groups, need, back)
     if need.whole_topics:
-        groups = [_with_logs(with_all_partitions(group, facts.layouts), facts) for group in groups]
+        groups = [with_all_partitions(group, facts.layouts, facts.views) for group in groups]
     newest = (log.events[-1].at_ms for log in facts.logs.logs.values() if log.events)
     now_ms = max((now_ms, *newest))
     facts = _with_offsets_transactions(cluster, facts, now_ms)
@@ -179,19 +179,6 @@ def _held_commits(log_facts: LagLogFacts, facts: LagFacts, now_ms: int) -> tuple
 
 def _span_of(group: Group) -> int:
     return _SPAN_MS if any(p.lag != 0 for p in group.partitions) else _IDLE_SPAN_MS
-
-
-def _with_logs(group: Group, facts: LagFacts) -> Group:
-    """The group with the log of each partition that has no commit, or why it is unknown."""
-    return replace(group, partitions=tuple(_with_log(p, facts.views.get(p.tp)) for p in group.partitions))
-
-
-def _with_log(partition: Partition, view: LogView | KgroupError | None) -> Partition:
-    if partition.log is not None or partition.error or view is None:
-        return partition
-    if isinstance(view, KgroupError):
-        return replace(partition, error=view.code)
-    return replace(partition, log=LogRange(view.start, view.end))
 
 
 class _EvidenceOfLogs:
