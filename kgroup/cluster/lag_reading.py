@@ -40,31 +40,33 @@ _ACTIVITIES_BUDGET_S = 0.3
 
 
 class Need(msgspec.Struct, frozen=True):
-    """What to read of groups; a verb asks for no more than it shows.
-
-    ``no_log`` and ``no_time`` are the reasons for not reading commits and first unread records; None: they are read.
-    ``log_budget_s`` limits the scan of ``__consumer_offsets``; with ``log_time`` several parts share that time. With
-    ``read_committed`` records count up to the last stable offset. ``surroundings`` also reads the retention and the
-    other groups of the topics that lag, ``state`` the time since which the group has been in its state.
-    ``crash_loops`` finds those that the log shows. ``past`` also reads the log ends of the last hour, in steps.
-    ``span_ms`` is how far back the whole history of each group is read, with the names of topics; None: what lag needs.
-    ``whole_topics`` adds the partitions without a commit, and the open transactions of partitions that do not lag.
-    ``readiness`` adds what a migration depends on, with the time limit for the past; without ``lag`` only that is read.
-    """
+    """What to read of groups; a verb asks for no more than it shows."""
 
     log_budget_s: float
+    """For the scan of ``__consumer_offsets``."""
     read_committed: bool = False
+    """Whether records count up to the last stable offset only."""
     no_time: str | None = None
+    """The reason for not reading first unread records; None: they are read."""
     no_log: str | None = None
+    """The reason for not reading commits; None: they are read."""
     surroundings: bool = False
+    """The retention and the other groups of the topics that lag."""
     state: bool = False
+    """Since when the group has been in its state."""
     log_time: SharedTime | None = None
+    """The limit of the scan, if several parts of the groups share it."""
     crash_loops: bool = True
     past: bool = False
+    """The log ends of the last hour, in steps."""
     span_ms: int | None = None
+    """How far back the whole history of each group is read, with the names of topics; None: what lag needs."""
     whole_topics: bool = False
+    """The partitions without a commit, and the open transactions of partitions that do not lag."""
     readiness: SharedTime | None = None
+    """What a migration depends on, with the time limit for the groups' pasts."""
     lag: bool = True
+    """If not, nothing but ``readiness`` is read."""
 
 
 class LookBack(msgspec.Struct, frozen=True):
