@@ -389,7 +389,7 @@ def _not_passed(
 
 def _owner_lives(row: PartitionLag, report: GroupLag, evidence: LagEvidence) -> bool:
     """Whether it has an owner that is alive: one that commits, or whose session would have ended since."""
-    if row.status is LagStatus.STALL or _commits_others(row, report):
+    if row.status is LagStatus.STALL or _commits_others(row, report, evidence):
         return True
     if row.partition.owner is None:
         return False
@@ -399,15 +399,15 @@ def _owner_lives(row: PartitionLag, report: GroupLag, evidence: LagEvidence) -> 
     return since_ms is not None and report.now_ms - since_ms > session_ms
 
 
-def _commits_others(row: PartitionLag, report: GroupLag) -> bool:
-    """Whether the owner of a stuck partition has committed another one since: it polls."""
+def _commits_others(row: PartitionLag, report: GroupLag, evidence: LagEvidence) -> bool:
+    """Whether the owner of a stuck partition has committed another one since it has both: it polls."""
     owner, since_ms = row.partition.owner, row.status_result.since_ms
     return since_ms is not None and any(
         p.partition.owner is not None
         and owner is not None
         and p.partition.owner.member_id == owner.member_id
         and p.last_commit_ms is not None
-        and p.last_commit_ms > since_ms
+        and p.last_commit_ms > max(since_ms, evidence.state_since_ms or 0)
         for p in report.partitions
         if p is not row
     )
@@ -435,7 +435,7 @@ def _of_stuck(
     if first.status is LagStatus.STALL:
         return _stalled_words(first, owner_text, places)
     owns = f"{owner_text} owns {first.where}"
-    if _commits_others(first, report):
+    if _commits_others(first, report, evidence):
         return f"{owns} and commits other partitions: it polls, and commits nothing past offset {first.first}{places}"
     others = sum(p.partition.owner is not None and p.partition.owner.member_id == owner.member_id for p in stuck) - 1
     if others:

@@ -283,6 +283,12 @@ def test_what_is_concluded(
             {"->": "enrich-1 (10.0.3.4) owns orders:7 and still heartbeats; its max.poll.interval.ms is 1h, "
                    "so the group keeps it until about 01:58:40Z"},
         ),
+        # ... it got both partitions after its predecessor's last commit of the other one.
+        (
+            judged([*FINE, STUCK], state_since_ms=NOW, members={"enrich-1": MemberFacts(HOUR, 45_000)}),
+            {"->": "enrich-1 (10.0.3.4) owns orders:7 and still heartbeats; its max.poll.interval.ms is 1h, "
+                   "so the group keeps it until about 02:36:40Z"},
+        ),
         # ... it joined later, or would have left if it did not poll.
         (
             judged([*FINE[:1], *FINE[2:], STUCK], members={"enrich-1": MemberFacts(HOUR, 45_000)},
