@@ -7,6 +7,7 @@
 import re
 import shlex
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 CHANGING: Final = frozenset({"reset", "delete-offsets", "delete", "evict", "undo", "catchup"})
@@ -14,6 +15,8 @@ CHANGING: Final = frozenset({"reset", "delete-offsets", "delete", "evict", "undo
 
 PLANNED: Final = frozenset({"catchup"})
 """Of these the plan alone is tried: `catchup` delivers by Spark."""
+
+_SETTING: Final = re.compile(r"([a-z][a-z.]+)=(\S+?)( as a config of the group \S+)?")
 
 _LEFT_OUT: Final = frozenset({"-b", "--bootstrap-server", "--timeout", "-o", "--output", "--execute"})
 _FAR: Final = 2
@@ -72,6 +75,21 @@ def matches(shaped: str, pattern: str, symbols: Mapping[str, int]) -> bool:
 def alike(shaped: str, other: str) -> bool:
     """Whether two shapes are of one advice: an offset that no symbol is near differs from run to run."""
     return _NUMBER.sub("=N", shaped) == _NUMBER.sub("=N", other)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A setting that was printed: of clients, or of the group, which has no clients to restart."""
+
+    name: str
+    value: str
+    of_group: bool
+
+
+def setting(command: str) -> Setting | None:
+    """The setting that a printed line is; None of a command."""
+    match = _SETTING.fullmatch(command)
+    return Setting(match[1], match[2], bool(match[3])) if match else None
 
 
 def can_run(command: str) -> bool:

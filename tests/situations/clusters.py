@@ -26,17 +26,19 @@ _AS_ELSEWHERE: Final = {
 }
 """What a group's life depends on, as brokers have it by default."""
 
-ONE: Final = 1
-THREE: Final = 3
+ONE: Final = "one"
+THREE: Final = "three"
 PROPERTIES: Final = {
-    ONE: {**BROKER_PROPERTIES, **_AS_ELSEWHERE},
-    THREE: {**three_brokers.PROPERTIES, **_AS_ELSEWHERE},
+    1: {**BROKER_PROPERTIES, **_AS_ELSEWHERE},
+    3: {**three_brokers.PROPERTIES, **_AS_ELSEWHERE},
 }
 """As other tests have them, and as elsewhere; by the number of brokers."""
 
 
-def brokers_of(row: Row) -> int:
-    """How many brokers a row needs."""
+def cluster_of(row: Row) -> str:
+    """The cluster that a row lives on: ONE, THREE, or one of its own, whose brokers no other row starts again."""
+    if row.own_brokers:
+        return row.id
     return THREE if row.replicas else ONE
 
 
@@ -48,6 +50,7 @@ class Cluster:
     world: KafkaWorld
     feeder: Feeder
     _frozen: set[int] = field(default_factory=set)
+    _dead: set[int] = field(default_factory=set)
     _starts: list[threading.Thread] = field(default_factory=list)
 
     def make_topics(self, row: Row, names: Mapping[str, str]) -> None:
@@ -62,19 +65,25 @@ class Cluster:
         """`kill-broker` or `freeze-broker`."""
         if do == "kill-broker":
             self.sandbox.kill(broker)
+            self._dead.add(broker)
         else:
             self._signal(broker, signal.SIGSTOP)
             self._frozen.add(broker)
 
+    def is_down(self, broker: int) -> bool:
+        """Whether it was killed or frozen, and not started since."""
+        return broker in self._dead | self._frozen
+
     def start_all(self) -> None:
         """The frozen go on at once; the dead start beside all else."""
+        self._dead.clear()
         while self._frozen:
             self._signal(self._frozen.pop(), signal.SIGCONT)
         self._starts.append(threading.Thread(target=self.sandbox.up, kwargs={"reporter": QuietReporter()}))
         self._starts[-1].start()
 
-    def end(self) -> None:
-        """All brokers run, so that what was written to them arrives."""
+    def all_run(self) -> None:
+        """All brokers run, as another play of a row begins, or at the end: what was written to them arrives."""
         self.start_all()
         for start in self._starts:
             start.join()
@@ -84,8 +93,9 @@ class Cluster:
 
 
 @contextmanager
-def cluster(directory: Path, brokers: int) -> Iterator[Cluster]:
+def cluster(directory: Path, name: str) -> Iterator[Cluster]:
     """Running while the block does, except for those that a row kills."""
+    brokers = 1 if name == ONE else 3
     sandbox = Sandbox(directory)
     try:
         status = sandbox.up(brokers=brokers, properties=PROPERTIES[brokers], reporter=QuietReporter())
@@ -93,7 +103,7 @@ def cluster(directory: Path, brokers: int) -> Iterator[Cluster]:
         with KafkaWorld(status.bootstrap_servers) as world, Feeder(status.bootstrap_servers) as feeder:
             made = Cluster(sandbox, world, feeder)
             yield made
-            if brokers > ONE:
-                made.end()
+            if name != ONE:
+                made.all_run()
     finally:
         sandbox.down(wipe=True, reporter=QuietReporter())

@@ -90,7 +90,7 @@ def _right(row: Row, said: Said, symbols: Mapping[str, int]) -> bool:
             return any(
                 each.rule in rules and (not places or not each.places or _names(each.places, places, row))
                 for each in said.findings
-            )
+            ) or (bool(words) and _finds(words, said, symbols))
         case "describe" | "lag" if row.right.lag and not words:
             statuses = row.right.lag.split()
             return any(
@@ -117,29 +117,30 @@ def _wrong(row: Row, said: Said, symbols: Mapping[str, int]) -> Iterator[str]:
         if status in row.wrong.lag.split() or (status in ALARMS and status not in true):
             yield f"{place} is {status}"
     for each in said.findings:
-        if each.rule in row.wrong.rules.split() or (each.severity != "info" and each.rule not in true_rules):
+        is_true = each.rule in true_rules or (row.right.doctor and _search(row.right.doctor, each.text, symbols))
+        if each.rule in row.wrong.rules.split() or (each.severity != "info" and not is_true):
             yield f"{each.rule} ({each.severity})"
     words = _words(row.wrong, said.verb)
-    if words and (match := _search(words, said, symbols)):
+    if words and (match := _search(words, "\n".join(said.sentences), symbols)):
         yield f"says {match!r}"
     if row.healthy:
         yield from (f"prints `{command}`" for command in said.commands if changes(command))
 
 
 def _words(says: object, verb: str) -> str:
-    return str(getattr(says, verb, "")) if verb in ("describe", "peek", "history") else ""
+    return str(getattr(says, verb, "")) if verb in ("describe", "doctor", "peek", "history") else ""
 
 
 def _finds(words: str, said: Said, symbols: Mapping[str, int]) -> bool:
-    return bool(_search(words, said, symbols))
+    return bool(_search(words, "\n".join(said.sentences), symbols))
 
 
-def _search(words: str, said: Said, symbols: Mapping[str, int]) -> str:
+def _search(words: str, text: str, symbols: Mapping[str, int]) -> str:
     """The first match; `<P+1>` in words is that number, which no other digits may follow. An unknown one never is."""
 
     def number(match: re.Match[str]) -> str:
         value = symbols.get(match[1])
         return r"(?!)" if value is None else rf"\b{value + int(match[2] or 0)}\b"
 
-    found = re.search(_SYMBOL.sub(number, words), "\n".join(said.sentences))
+    found = re.search(_SYMBOL.sub(number, words), text)
     return found[0] if found else ""

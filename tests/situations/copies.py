@@ -20,9 +20,9 @@ import msgspec
 
 from tests.helpers.command_line import CommandLine
 from tests.helpers.command_line import Result as Answer
-from tests.situations.advice import PLANNED, alike, can_run, changes
-from tests.situations.clusters import Cluster, brokers_of
-from tests.situations.harm import Outcome, State, harm, useless
+from tests.situations.advice import PLANNED, Setting, alike, can_run, changes, setting
+from tests.situations.clusters import Cluster, cluster_of
+from tests.situations.harm import Harm, Outcome, State, beyond, harm, not_calmer, standing, useless
 from tests.situations.judge import commands_of
 from tests.situations.results import Result, Tried
 from tests.situations.row import Action, Moment, Row
@@ -38,7 +38,10 @@ EFFECT_S: Final = 45
 _CLOSES_WITHIN_S: Final = 10
 _PRINTED_WITHIN_S: Final = 60
 _BETWEEN_LOOKS_S: Final = 5
-_CONTROL_S: Final = 35
+_CONTROL_S: Final = EFFECT_S
+"""Before a command, so that what a group does by itself is known of as long a time."""
+
+_BETWEEN_RESTARTS_S: Final = 6
 _NOT_YET: Final = 9
 _ANSWERED: Final = frozenset({0, 8, _NOT_YET})
 _THEN_START: Final = frozenset({"reset", "undo"})
@@ -56,7 +59,7 @@ Waits = Generator[None, None, T]
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """A shape that a verb printed first at this moment; without verb: `restart` or `start` of a program."""
+    """A shape that a verb printed first at this moment; without verb: what helps by its row, and is done unasked."""
 
     row: Row
     moment: Moment
@@ -78,7 +81,7 @@ class Copies:
     def __init__(
         self,
         staged: Callable[[Row, str], Stage],
-        clusters: Mapping[int, Cluster],
+        clusters: Mapping[str, Cluster],
         readers: Executor,
         tell: Callable[[str], None],
     ) -> None:
@@ -102,15 +105,14 @@ class Copies:
         table = {row.id: row for row in rows}
         wanted = []
         for row in table.values():
-            at = row.named_by if row.named_by.seconds <= last.seconds else last
-            for command in row.helps:
-                if command.split()[0] in _WORDS:
-                    wanted.append(Advice(row, at, "", command))
+            moments = {row.named_by, *([row.later.since] if row.later else [])}
+            for at in sorted({min(moment, last, key=_seconds) for moment in moments}, key=_seconds):
+                wanted += [Advice(row, at, "", command) for command in row.then(at).helps if _is_done_unasked(command)]
         for result in earlier:
             if result.row in table and result.moment.seconds <= last.seconds:
                 for cell in result.cells:
                     for command in cell.commands:
-                        if _is_tried_in_a_copy(command):
+                        if _is_tried_in_a_copy(command, table[result.row]):
                             wanted.append(Advice(table[result.row], result.moment, cell.verb, command))
         self._due += filter(self._is_new, wanted)
 
@@ -120,14 +122,14 @@ class Copies:
             (Advice(stage.row, moment, verb, command), text)
             for verb, texts in commands.items()
             for command, text in texts.items()
-            if can_run(text)
+            if can_run(text) or _is_tried_in_a_copy(command, stage.row)
         ]
         new = [(advice, text) for advice, text in printed if self._is_new(advice)]
-        changing = [advice for advice, _ in new if _is_tried_in_a_copy(advice.command)]
+        changing = [advice for advice, _ in new if _is_tried_in_a_copy(advice.command, stage.row)]
         reads = [
             self._try(advice, self._read(stage, text))
             for advice, text in new
-            if not _is_tried_in_a_copy(advice.command)
+            if not _is_tried_in_a_copy(advice.command, stage.row)
         ]
         self._reads += reads
         if changing and moment is self._last:  # nobody looks at it any more
@@ -146,7 +148,7 @@ class Copies:
             if _is_over(play):
                 stage.stop()
                 for topic in stage.topics.values():
-                    self._clusters[brokers_of(stage.row)].feeder.quiet(topic)
+                    self._clusters[cluster_of(stage.row)].feeder.quiet(topic)
                 del self._playing[name]
         if self._reads and _is_over(self._reads[0]):
             self._reads.popleft()
@@ -178,14 +180,21 @@ class Copies:
             outcome, why = yield from steps
         except Exception as error:
             outcome, why = Outcome.NOT_TRIED, repr(error)
+        self._keep(advice, outcome, why)
+
+    def _keep(self, advice: Advice, outcome: Outcome, why: str) -> None:
         tried = Tried(advice.command, outcome, why)
         self._tried.setdefault((advice.row.id, advice.moment), []).append(tried)
         self._tell(f"{advice.moment:>3}  {advice.row.id:<22} {tried.line()}")
 
     def _begin(self, advice: Advice) -> None:
         name = f"{advice.row.id}-copy{next(self._numbers)}"
-        stage = self._staged(advice.row, name)
-        self._playing[name] = stage, self._try(advice, self._live(stage, advice))
+        try:
+            stage = self._staged(advice.row, name)
+        except Exception as error:  # the brokers of its row may be dead
+            self._keep(advice, Outcome.NOT_TRIED, repr(error))
+        else:
+            self._playing[name] = stage, self._try(advice, self._live(stage, advice))
 
     def _live(self, stage: Stage, advice: Advice) -> Waits[_What]:
         """As the row does, until the moment; then do as it is advised."""
@@ -193,7 +202,7 @@ class Copies:
         yield from self._wait(advice.row.warm_s)
         stage.begin(self._now)
         yield from self._wait(advice.moment.seconds)
-        if why := stage.holds(self._now):
+        if why := stage.holds(self._now, advice.moment):
             return Outcome.NOT_TRIED, why
         return (yield from self._follow(stage, advice))
 
@@ -204,11 +213,15 @@ class Copies:
 
     def _follow(self, stage: Stage, advice: Advice) -> Waits[_What]:
         """Execute it, and see what became of the group, now and when what really helps is done as well."""
-        text = (yield from self._printed(stage, advice)) if advice.verb else ""
+        text = (yield from self._printed(stage, advice)) if advice.verb else _unasked(stage, advice)
+        if not stage.can_be_read():
+            return Outcome.NOT_TRIED, "a broker is down"
         if advice.verb and not text:
             return Outcome.NOT_TRIED, f"{advice.verb} does not print it of the copy"
         own = yield from self._own_harm(stage)
         before = self._see(stage)
+        if text and (printed := setting(text)):
+            return (yield from self._set(stage, printed, before, own))
         if text:
             refused, started, announced = yield from self._execute(stage, text)
             if refused:
@@ -220,22 +233,37 @@ class Copies:
             yield from self._do_words(stage, advice.command)
         yield from self._wait(EFFECT_S)
         after = self._see(stage)
-        found = harm(started, after, announced.repeated)
-        helps = [command for command in advice.row.helps if command.split()[0] in _WORDS and advice.verb]
-        if helps and not found:
-            for command in helps:
-                yield from self._do_words(stage, command)
-            yield from self._wait(EFFECT_S)
-            found = [f"{each}, after `{helps[-1]}`" for each in harm(started, self._see(stage), announced.repeated)]
-        if found and own:
-            return Outcome.NOT_TRIED, f"of itself the group has {'; '.join(own)}"
+        found = _caused(started, after, own, announced.repeated)
         if found:
-            return Outcome.HARMED, "; ".join(found)
+            return Outcome.HARMED, _in_words(found)
+        for command in _words_that_help(advice):
+            yield from self._do_words(stage, command)
+            yield from self._wait(EFFECT_S)
+            if found := _caused(started, self._see(stage), own, announced.repeated):
+                return Outcome.HARMED, f"{_in_words(found)}, after `{command}`"
         why = useless(before, after)
         return (Outcome.USELESS, why) if why else (Outcome.HELPED, "")
 
-    def _own_harm(self, stage: Stage) -> Waits[list[str]]:
-        """What goes wrong with the group by itself, as records are read again of a topic that was made again."""
+    def _set(self, stage: Stage, printed: Setting, before: State, own: Sequence[Harm]) -> Waits[_What]:
+        """Start one member after the other with a setting that was printed, and see whether the truth is better."""
+        if printed.of_group:
+            stage.change_group(printed.name, printed.value)
+        else:
+            for name in stage.running():
+                stage.change_settings(name, printed.name, printed.value)
+                yield from self._end(stage, [name])
+                self._start(stage, [name])
+                yield from self._wait(_BETWEEN_RESTARTS_S)
+        yield from self._wait(EFFECT_S)
+        after = self._see(stage)
+        if found := _caused(before, after, own):
+            return Outcome.HARMED, _in_words(found)
+        stands = any(standing(before, group) for group in before.groups)
+        why = useless(before, after) if stands else not_calmer(before, after, 1000 * EFFECT_S)
+        return (Outcome.USELESS, why) if why else (Outcome.HELPED, "")
+
+    def _own_harm(self, stage: Stage) -> Waits[list[Harm]]:
+        """What goes wrong with the group by itself, as a crash loop reads records again that it has not committed."""
         before = self._see(stage)
         yield from self._wait(_CONTROL_S)
         return harm(before, self._see(stage))
@@ -280,16 +308,17 @@ class Copies:
 
     def _read(self, stage: Stage, text: str) -> Waits[_What]:
         """Run a command that reads, or plans: it answers, and changes nothing."""
+        if not stage.can_be_read():
+            return Outcome.NOT_TRIED, "a broker is down"
         before = self._see(stage)
         answer = yield from self._run(stage, text, *(_PATIENCE if text.startswith("kgroup wait ") else ()))
         if answer.exit_code not in _ANSWERED:
             return Outcome.REFUSED, _why(answer)
         # What reads evicts no member; those of a crash loop go by themselves.
-        found = [each for each in harm(before, self._see(stage)) if not each.startswith("evicted")]
+        found = [each for each in harm(before, self._see(stage)) if each.kind != "evicted"]
         if found:
-            own = yield from self._own_harm(stage)
-            found = [each for each in found if not own]
-        return (Outcome.HARMED, "; ".join(found)) if found else (Outcome.READ, "")
+            found = beyond(found, (yield from self._own_harm(stage)))
+        return (Outcome.HARMED, _in_words(found)) if found else (Outcome.READ, "")
 
     def _end(self, stage: Stage, names: Sequence[str]) -> Waits[None]:
         """Members end by SIGTERM, and those that hang by force."""
@@ -324,11 +353,46 @@ class Copies:
             yield
 
     def _see(self, stage: Stage) -> State:
-        return replace(stage.state(), others=self._clusters[brokers_of(stage.row)].world.offsets(_BYSTANDER))
+        return replace(stage.state(), others=self._clusters[cluster_of(stage.row)].world.offsets(_BYSTANDER))
 
 
-def _is_tried_in_a_copy(command: str) -> bool:
+def _is_tried_in_a_copy(command: str, row: Row) -> bool:
+    """What changes something, but for plans; and settings, of groups in which something can be better."""
+    if row.own_brokers:  # a copy would start the brokers that the row has killed
+        return False
+    if setting(command):
+        return not row.healthy
     return changes(command) and command.split()[0] not in PLANNED
+
+
+def _is_done_unasked(command: str) -> bool:
+    """Of what helps: words, and the eviction of a member that is named."""
+    return command.split()[0] in _WORDS or command.startswith("evict --")
+
+
+def _unasked(stage: Stage, advice: Advice) -> str:
+    """The command line that an advice is, which was not printed; "" of words."""
+    verb, *options = advice.command.split()
+    return "" if verb in _WORDS else shlex.join(["kgroup", verb, stage.groups[advice.row.programs[0].group], *options])
+
+
+def _words_that_help(advice: Advice) -> list[str]:
+    """What is done after a command that was printed, since it helps by its row."""
+    helps = advice.row.then(advice.moment).helps if advice.verb else ()
+    return [command for command in helps if command.split()[0] in _WORDS]
+
+
+def _seconds(moment: Moment) -> int:
+    return moment.seconds
+
+
+def _caused(before: State, after: State, own: Sequence[Harm], said_repeated: int = 0) -> list[Harm]:
+    """The harm that a group does not do by itself, as it did in _CONTROL_S before."""
+    return beyond(harm(before, after, said_repeated), own, (after.at_ms - before.at_ms) / 1000 / _CONTROL_S)
+
+
+def _in_words(found: Sequence[Harm]) -> str:
+    return "; ".join(map(str, found))
 
 
 def _is_over(play: Waits[None]) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from tests.helpers.command_line import CommandLine
 from tests.helpers.kafka_world import KafkaWorld
 from tests.situations.conclude import ALLOWED_RULES, Cell, Worth
+from tests.situations.harm import State, standing
 from tests.situations.row import Row
 
 GROUPS: Final = 250
@@ -19,7 +20,10 @@ FLEET: Final = "fleet"
 """The name of its result."""
 
 TOP: Final = 12
-STANDS: Final = ("stall", "stop")
+STUCK: Final = frozenset({"stall", "stop", "no-reader"})
+"""Statuses of which a row has one where there is work that is not done; a topic that was left is none."""
+
+_FOR_MS: Final = 120_000
 _AGE_S: Final = 5 * 3600
 _LEAST: Final = 3
 _MOST: Final = 400
@@ -44,13 +48,33 @@ class Pages:
 
     lag: str
     top: str
-    lag_json: Json
     metrics: str
     doctor_json: Json
 
 
-def look_at_fleet(rows: Mapping[str, Row]) -> tuple[Cell, ...]:
-    """The rows by their group. Runs in a judge's process."""
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """A group that does not do its work: by its members' logs, its offsets and the log, of which kgroup has no part."""
+
+    lag: int
+
+
+def stuck(row: Row, state: State, *, fed: bool, run: bool) -> dict[str, Stuck]:
+    """Those of a row's groups with unread records of which none was processed for two minutes. Pure.
+
+    A job that nobody runs, and which gets no more records, is idle: `fed` and `run` are of the row.
+    """
+    if row.healthy or not (fed or run) or STUCK.isdisjoint(f"{row.right.lag} {row.allowed.lag}".split()):
+        return {}
+    return {
+        name: Stuck(sum(max(state.logs[place].end - offset, 0) for place, offset in group.committed.items()))
+        for name, group in state.groups.items()
+        if standing(state, name, _FOR_MS)
+    }
+
+
+def look_at_fleet(rows: Mapping[str, Row], stuck_ones: Mapping[str, Stuck]) -> tuple[Cell, ...]:
+    """The rows, and those that are stuck, by their group. Runs in a judge's process."""
     kgroup = CommandLine()
 
     def said(*words: str) -> str:
@@ -59,47 +83,44 @@ def look_at_fleet(rows: Mapping[str, Row]) -> tuple[Cell, ...]:
     pages = Pages(
         lag=said("lag", "-A", "--no-color"),
         top=said("lag", "-A", "--no-color", "--top", str(TOP)),
-        lag_json=kgroup("lag", "-A", "-o", "json", exit_code=None).json,
         metrics=said("lag", "-A", "-o", "prometheus"),
         doctor_json=kgroup("doctor", "-A", "--fail-on", "warning", "-o", "json", exit_code=None).json,
     )
-    return conclude_fleet(pages, rows)
+    return conclude_fleet(pages, rows, stuck_ones)
 
 
-def conclude_fleet(pages: Pages, rows: Mapping[str, Row]) -> tuple[Cell, ...]:
+def conclude_fleet(pages: Pages, rows: Mapping[str, Row], stuck_ones: Mapping[str, Stuck]) -> tuple[Cell, ...]:
     """What is wrong with each answer."""
     faults = {
-        "lag": _order(pages, rows),
-        "lag --top": _top(pages, rows),
-        "lag -o prometheus": _metrics(pages, rows),
+        "lag": _order(pages, rows, stuck_ones),
+        "lag --top": _top(pages, stuck_ones),
+        "lag -o prometheus": _metrics(pages, stuck_ones),
         "doctor": _named_healthy(pages, rows),
     }
     found = {verb: "; ".join(each) for verb, each in faults.items()}
     return tuple(Cell(verb, Worth.WRONG if why else Worth.RIGHT, why) for verb, why in found.items())
 
 
-def _order(pages: Pages, rows: Mapping[str, Row]) -> Iterator[str]:
-    """Each sick group that stands, or that nobody reads while records arrive, comes before all of the fleet."""
+def _order(pages: Pages, rows: Mapping[str, Row], stuck_ones: Mapping[str, Stuck]) -> Iterator[str]:
+    """Each group that is stuck comes before all of the fleet."""
     order = [name for line in pages.lag.splitlines() if (name := line.split(" ", 1)[0]) in rows or _is_idle(name)]
     if sum(_is_idle(name) for name in order) != GROUPS:
         yield f"lists {sum(_is_idle(name) for name in order)} of {GROUPS} idle groups"
     first = next((n for n, name in enumerate(order) if _is_idle(name)), len(order))
-    for name, group in _sick(pages, rows).items():
-        stands = group["lag_status"] in STANDS
-        unread = group["lag_status"] == "no-reader" and (group["in_per_s"] or 0) > 0
-        if (stands or unread) and name not in order[:first]:
-            yield f"{name} ({group['lag_status']}, lag {group['lag']}) comes after idle groups"
+    for name, group in stuck_ones.items():
+        if name not in order[:first]:
+            yield f"{name} (stuck, lag {group.lag}) comes after idle groups"
 
 
-def _top(pages: Pages, rows: Mapping[str, Row]) -> Iterator[str]:
-    name = max(stuck := _stuck(pages, rows), key=lambda name: stuck[name]["lag"] or 0, default="")
+def _top(pages: Pages, stuck_ones: Mapping[str, Stuck]) -> Iterator[str]:
+    name = max(stuck_ones, key=lambda name: stuck_ones[name].lag, default="")
     if name and not re.search(rf"(?m)^{re.escape(name)} ", pages.top):
-        yield f"hides {name}, the largest that is stuck, with a lag of {stuck[name]['lag']}"
+        yield f"hides {name}, the largest that is stuck, with a lag of {stuck_ones[name].lag}"
 
 
-def _metrics(pages: Pages, rows: Mapping[str, Row]) -> Iterator[str]:
+def _metrics(pages: Pages, stuck_ones: Mapping[str, Stuck]) -> Iterator[str]:
     largest = {name: float(value) for name, value in _MAX_LAG.findall(pages.metrics)}
-    for name in _stuck(pages, rows):
+    for name in stuck_ones:
         if not largest.get(name):
             yield f"max_lag of {name} is {largest.get(name)}"
 
@@ -113,22 +134,6 @@ def _named_healthy(pages: Pages, rows: Mapping[str, Row]) -> Iterator[str]:
         for one in group["findings"]:
             if one["severity"] != "info" and one["rule"] not in {*row.allowed.rules.split(), *ALLOWED_RULES}:
                 yield f"{group['group']}: {one['rule']} ({one['severity']})"
-
-
-def _sick(pages: Pages, rows: Mapping[str, Row]) -> dict[str, Json]:
-    return {
-        group["group"]: group
-        for group in pages.lag_json["data"]
-        if group["group"] in rows and not rows[group["group"]].healthy
-    }
-
-
-def _stuck(pages: Pages, rows: Mapping[str, Row]) -> dict[str, Json]:
-    return {
-        name: group
-        for name, group in _sick(pages, rows).items()
-        if any(each["lag_status"] in STANDS for each in group["partitions"])
-    }
 
 
 def _is_idle(name: str) -> bool:

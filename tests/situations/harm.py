@@ -1,6 +1,6 @@
 """What a command did to groups: what their members processed and where offsets were, before it and after. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
@@ -9,6 +9,10 @@ from tests.situations.programs.logs import Place, Truth
 
 STANDS_MS: Final = 15_000
 """A partition with unread records stands if none was processed for the first time for so long."""
+
+
+_BY_CHANCE: Final = 2.0
+"""How much more of the same kind a group may do by itself, from one time to the next."""
 
 
 class Outcome(StrEnum):
@@ -57,8 +61,21 @@ class State:
     others: Mapping[Place, int] = field(default_factory=dict)  # commits of a group that nobody runs
 
 
-def harm(before: State, after: State, said_repeated: int = 0) -> list[str]:
-    """In words, what a command broke; nothing if it did no harm. `said_repeated` is what its plan announced."""
+@dataclass(frozen=True, slots=True)
+class Harm:
+    """Something that was broken: `skipped` or `repeated` records of a place, `evicted` a member, `changed` a group."""
+
+    kind: str
+    subject: str
+    count: int
+    words: str
+
+    def __str__(self) -> str:
+        return self.words
+
+
+def harm(before: State, after: State, said_repeated: int = 0) -> list[Harm]:
+    """What a command broke; nothing if it did no harm. `said_repeated` is what its plan announced."""
     found = []
     for name, group in after.groups.items():
         earlier = before.groups[name]
@@ -66,17 +83,26 @@ def harm(before: State, after: State, said_repeated: int = 0) -> list[str]:
             place: skipped(group, place, after.logs[place]) - skipped(earlier, place, before.logs.get(place, _NO_LOG))
             for place in group.committed
         }
-        found += [f"skipped {_offsets(place, offsets)}" for place, offsets in lost.items() if offsets]
+        found += [_of_records("skipped", place, offsets) for place, offsets in lost.items() if offsets]
         again = {  # what was not in the log before cannot be repeated: the topic was made again
             place: {one for one in repeated(earlier, group, place) if one < before.logs.get(place, _NO_LOG).end}
             for place in earlier.committed
         }
         if sum(map(len, again.values())) > said_repeated:
-            found += [f"repeated {_offsets(place, offsets)}" for place, offsets in again.items() if offsets]
-        found += [f"evicted {member}, which worked" for member in sorted(_evicted(earlier, group, before.at_ms))]
+            found += [_of_records("repeated", place, offsets) for place, offsets in again.items() if offsets]
+        found += [
+            Harm("evicted", member, 1, f"evicted {member}, which worked")
+            for member in sorted(_evicted(earlier, group, before.at_ms))
+        ]
     if before.others != after.others:
-        found.append("changed offsets of another group")
+        found.append(Harm("changed", "", 1, "changed offsets of another group"))
     return found
+
+
+def beyond(found: Sequence[Harm], own: Sequence[Harm], times: float = 1.0) -> list[Harm]:
+    """What is more than a group breaks by itself, of the same kind at the same place, in `times` the time of `own`."""
+    by_itself = {(each.kind, each.subject): each.count for each in own}
+    return [each for each in found if each.count > times * _BY_CHANCE * by_itself.get((each.kind, each.subject), 0)]
 
 
 def useless(before: State, after: State) -> str:
@@ -95,7 +121,19 @@ def useless(before: State, after: State) -> str:
     return "" if _all_skipped(after) < _all_skipped(before) else "nothing stood before it, and nothing is better"
 
 
-def standing(state: State, group: str) -> list[Place]:
+def not_calmer(before: State, after: State, window_ms: int) -> str:
+    """Why a setting is of no use where nothing stands, in words; "" if partitions change hands less than half as often.
+
+    Each time is one member that was given partitions, in `window_ms` before each of the two.
+    """
+    was, now = (
+        sum(given_ms > state.at_ms - window_ms for group in state.groups.values() for given_ms in group.did.given_ms)
+        for state in (before, after)
+    )
+    return "" if 2 * now < was else f"partitions were given {was} times before it, and {now} times after it"
+
+
+def standing(state: State, group: str, for_ms: int = STANDS_MS) -> list[Place]:
     """The partitions with unread records of which none was processed for the first time lately."""
     one = state.groups[group]
     return [
@@ -103,7 +141,7 @@ def standing(state: State, group: str) -> list[Place]:
         for place, log in state.logs.items()
         if place in one.committed
         and log.end > max(one.committed[place], log.start)
-        and state.at_ms - _newest_ms(one.did, place) > STANDS_MS
+        and state.at_ms - _newest_ms(one.did, place) > for_ms
     ]
 
 
@@ -149,5 +187,6 @@ def _newest_ms(did: Truth, place: Place) -> int:
     return max((min(times) for times in did.processed.get(place, {}).values()), default=0)
 
 
-def _offsets(place: Place, offsets: set[int]) -> str:
-    return f"{len(offsets)} of {place[0]}:{place[1]}, from {min(offsets)}"
+def _of_records(kind: str, place: Place, offsets: set[int]) -> Harm:
+    subject = f"{place[0]}:{place[1]}"
+    return Harm(kind, subject, len(offsets), f"{kind} {len(offsets)} of {subject}, from {min(offsets)}")

@@ -45,7 +45,13 @@ class Seen:
 
 def why_not(row: Row, seen: Seen) -> str:
     """What is not as the row says; "" if all is."""
-    checks = (_as_alive_as_it_should(seen), _tried(row, seen), _goes_on(row, seen), _works(row, seen))
+    checks = (
+        _as_alive_as_it_should(seen),
+        _tried(row, seen),
+        _goes_on(row, seen),
+        _works(row, seen),
+        _reads(row, seen),
+    )
     return next((why for check in checks for why in check), "")
 
 
@@ -100,6 +106,14 @@ def _works(row: Row, seen: Seen) -> Iterator[str]:
     for group, truth in seen.truths.items():
         if not truth.processed_since(seen.since_ms) and any(of == group for of, _ in seen.unread):
             yield f"{group} processed nothing since the last look"
+
+
+def _reads(row: Row, seen: Seen) -> Iterator[str]:
+    """Where a row says that its members read, one of them did since the last look."""
+    read = {place for truth in seen.truths.values() for place in truth.processed_since(seen.since_ms)}
+    for place in row.reads:
+        if seen.places[place] not in read:
+            yield f"no member read {place} since the last look"
 
 
 def _writes_no_log(row: Row) -> bool:

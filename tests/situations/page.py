@@ -11,10 +11,13 @@ from tests.situations.row import Moment, Row
 _TRIED: Final = (
     "Commands that only read ran on the group itself. They must answer, and change nothing.",
     "The others ran in a copy of the situation, with `--execute`, as they were printed.",
+    "A setting was tried by a rolling restart: each member was started again with it, one after the other.",
+    "An eviction or a restart that is known to help was tried though no command printed it.",
     "If the plan needed an empty group, the application was stopped, and started afterwards.",
-    "45 seconds later the logs of its members show what became of it:",
+    "45 seconds later the logs of its members show what became of it, beyond what the group did by itself before:",
     "",
-    "- helped: partitions that made no progress make progress, or records that were skipped are processed;",
+    "- helped: partitions that made no progress make progress, records that were skipped are processed, "
+    "or a setting halved how often partitions change hands;",
     "- useless: nothing is better;",
     "- refused: kgroup does not execute it;",
     "- harmed: records were skipped, or repeated beyond what the plan shows, or a working member was evicted.",
@@ -37,7 +40,8 @@ def faults(row: Row, results: Mapping[Moment, Result]) -> list[str]:
     return [f"{moment}: {fault}" for moment, result in results.items() for fault in _faults_at(row, moment, result)]
 
 
-def _faults_at(row: Row, moment: Moment, result: Result) -> Iterator[str]:
+def _faults_at(of: Row, moment: Moment, result: Result) -> Iterator[str]:
+    row = of.then(moment)
     yield from (tried.line() for tried in result.tried if tried.is_bad)
     if result.void:
         yield f"not judged: {result.void}"
@@ -68,7 +72,7 @@ def as_markdown(rows: Sequence[Row], results: Iterable[Result]) -> str:
                 cells = [_cell(row, moment, played[row.id].get(moment)) for moment in Moment]
                 if any(tried.values()):
                     cells.append(_outcomes(tried[row.id]))
-                lines.append(f"| {row.id} | {row.cause} | {' | '.join(cells)} |")
+                lines.append(f"| {row.id} | {_truth(row)} | {' | '.join(cells)} |")
         lines.append("")
     if any(tried.values()):
         lines += ["### Commands that were tried", "", *_TRIED, "", "```text"]
@@ -79,6 +83,11 @@ def as_markdown(rows: Sequence[Row], results: Iterable[Result]) -> str:
     for row_id, found in wrong.items():
         lines += [row_id, *(f"  {fault}" for fault in found)]
     return "\n".join([*lines, "```"])
+
+
+def _truth(row: Row) -> str:
+    """`it hangs; at 10m: it has left`."""
+    return f"{row.cause}; at {row.later.since}: {row.later.cause}" if row.later else row.cause
 
 
 def _outcomes(tried: Sequence[Tried]) -> str:
@@ -92,7 +101,7 @@ def _cell(row: Row, moment: Moment, result: Result | None) -> str:
         return "-"
     if any(_faults_at(row, moment, result)):
         return "**not right**"
-    if row.healthy:
+    if row.then(moment).healthy:
         return "right"
     verbs = [cell.verb for cell in result.cells if cell.worth in (Worth.RIGHT, Worth.TOLD_APART)]
     return ", ".join(verbs) or "not yet"

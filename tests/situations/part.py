@@ -37,14 +37,15 @@ def _git(*words: str) -> str:
     return subprocess.run([git, "-C", ROOT, *words], capture_output=True, text=True, check=False).stdout.strip()
 
 
-def worse(row: Row, result: Result, stored: Result | None) -> list[str]:
+def worse(of: Row, result: Result, stored: Result | None) -> list[str]:
     """What is worse than when the row was played and stored: what is wrong now, and a cause that is named no more.
 
     What is stored of a row that was another one says nothing of it.
     """
     if result.void:
         return [f"not judged: {result.void}"]
-    before = stored if stored and not stored.void and stored.digest == digest(row) else None
+    row = of.then(result.moment)
+    before = stored if stored and not stored.void and stored.digest == digest(of) else None
     worth = {cell.verb: cell.worth for cell in before.cells} if before else {}
     found = [
         f"{cell.verb} is {cell.worth}: {cell.why}"

@@ -6,7 +6,7 @@ committed offset when the situation began, `E` the end of the log then; each wit
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
@@ -49,7 +49,7 @@ class Program:
     life: str = ""
     batch: int = 1  # records of a consume()
     work_ms: int = 0  # for each record
-    subscribe: str = "topics"  # topics | assign | pattern, of Java
+    subscribe: str = "topics"  # topics | assign | assign:0,1, of these partitions alone | pattern, of Java
     out: str = ""  # the topic that `txn` writes to
     rests: tuple[int, int] | None = None  # (n, m): pauses all its partitions for n seconds of each m
     waits: bool = False  # is not started with the row; an action `start` does
@@ -111,16 +111,34 @@ class At:
 
 @dataclass(frozen=True, slots=True)
 class Says:
-    """Statuses of `lag` and rules of `doctor`, separated by spaces; a regular expression for sentences of the others.
+    """Statuses of `lag` and rules of `doctor`, separated by spaces; a regular expression for sentences of each verb.
 
     As `right`, a match in any verb names the cause; as `allowed`, a status or rule is no alarm; as `wrong`, a match is.
+    A finding with words of `doctor` that are right is right, whatever its rule.
     """
 
     lag: str = ""
     rules: str = ""
+    doctor: str = ""
     describe: str = ""
     peek: str = ""
     history: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """What is true of a row from a moment on, in place of what it says before: it is over, or another situation."""
+
+    since: Moment
+    cause: str
+    healthy: bool = False
+    at: tuple[At, ...] = ()
+    reads: tuple[str, ...] = ()
+    right: Says = Says()
+    allowed: Says = Says()
+    wrong: Says = Says()
+    harms: tuple[str, ...] = ()
+    helps: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +152,13 @@ class Row:
     topics: Mapping[str, int] = field(default_factory=lambda: {"t": 2})  # partitions of each
     # Of each partition its brokers, of three, the leader first; (): the one broker that most rows live on.
     replicas: tuple[tuple[int, ...], ...] = ()
+    own_brokers: bool = False  # three that it shares with no other row: it does not start what it kills
     topic_settings: Mapping[str, str] = field(default_factory=dict)
     feed: Feed = Feed()
     warm_s: int = 40  # healthy life before it begins
     begin: tuple[Action, ...] = ()
     at: tuple[At, ...] = ()
+    reads: tuple[str, ...] = ()  # places that its members read: where none of them did, the row does not hold
     right: Says = Says()
     allowed: Says = Says()  # true, and not the point
     wrong: Says = Says()  # beyond what is wrong in any row
@@ -147,6 +167,27 @@ class Row:
     named_by: Moment = Moment.TWO_MINUTES
     unseen: str = ""  # why the log cannot show the cause; "": it can
     timeouts: str = ""  # which were shortened, for the page
+    later: Later | None = None
+
+    def then(self, moment: Moment) -> "Row":
+        """The row as it is at a moment."""
+        later = self.later
+        if later is None or moment.seconds < later.since.seconds:
+            return self
+        return replace(
+            self,
+            cause=later.cause,
+            healthy=later.healthy,
+            at=later.at,
+            reads=later.reads,
+            right=later.right,
+            allowed=later.allowed,
+            wrong=later.wrong,
+            harms=later.harms,
+            helps=later.helps,
+            named_by=later.since,
+            later=None,
+        )
 
     def group_name(self, prefix: str, group: str) -> str:
         """As the broker knows it: that of a connector is made of the connector's name."""

@@ -4,21 +4,22 @@ import math
 import multiprocessing
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.situations.clusters import ONE, Cluster, brokers_of, cluster
+from tests.situations.clusters import ONE, Cluster, cluster, cluster_of
 from tests.situations.conclude import Cell
 from tests.situations.copies import Copies
-from tests.situations.fleet import FLEET, look_at_fleet, make_fleet
+from tests.situations.fleet import FLEET, Stuck, look_at_fleet, make_fleet, stuck
 from tests.situations.judge import Judged, judge
 from tests.situations.programs.nursery import Nursery
 from tests.situations.results import Result, digest, stored
 from tests.situations.row import Moment, Row
-from tests.situations.schedule import START_GAP_S, Look, Looks, is_late
+from tests.situations.schedule import NO_REPEATS, START_GAP_S, Look, Looks, Plays, Repeats, is_late
 from tests.situations.stage import Stage
 
 JUDGES: Final = 2
@@ -36,7 +37,7 @@ def run(
     directory: Path,
     tell: Tell,
     *,
-    must_repeat: Callable[[Result], bool] = lambda _: False,
+    repeats: Repeats = NO_REPEATS,
     most_s: float = math.inf,
     with_fleet: bool = False,
     advice: bool = False,
@@ -44,8 +45,9 @@ def run(
 ) -> list[Result]:
     """What was said of each row at each moment, in the order of the looks.
 
-    A row of which a result must be repeated is played a second time as soon as it is known, if there is time for that;
-    then the second results count. After ``most_s`` it ends, and what was not looked at by then has no result.
+    Where a look must be taken again its row is played again up to that moment, if there is time for that; of that
+    moment the last result that was judged counts.
+    After ``most_s`` it ends, and what was not looked at by then has no result.
     ``with_fleet``: the last result is that of FLEET.
     With ``advice`` printed commands are tried, and the results say what became of them.
     ``keep`` gets the results before brokers and members are ended, of which some may be in a bad way.
@@ -54,12 +56,14 @@ def run(
     with (
         _clusters(rows, directory) as clusters,
         Nursery() as nursery,
-        _judges(clusters[min(clusters)].world.bootstrap, directory) as judges,
-        _judges(clusters[min(clusters)].world.bootstrap, directory) as readers,
+        _judges(directory) as judges,
+        _judges(directory) as readers,
     ):
 
         def staged(row: Row, name: str) -> Stage:
-            its = clusters[brokers_of(row)]
+            its = clusters[cluster_of(row)]
+            if row.own_brokers:
+                its.all_run()
             stage = Stage(row, name, its.world, nursery, its.feeder, directory / name, its)
             its.make_topics(row, stage.topics)
             return stage
@@ -72,7 +76,7 @@ def run(
         copies = Copies(staged, clusters, readers, tell) if advice else None
         if copies:
             copies.expect(rows, moments[-1], stored())
-        running = _Run(stages, staged, moments, nursery, judges, tell, must_repeat, until_s, copies, with_fleet)
+        running = _Run(stages, staged, moments, nursery, judges, tell, repeats, until_s, copies, with_fleet=with_fleet)
         try:
             results = running.to_the_end()
             keep(results)
@@ -85,26 +89,26 @@ def run(
 
 
 @contextmanager
-def _clusters(rows: Sequence[Row], directory: Path) -> Iterator[Mapping[int, Cluster]]:
-    """Those that rows live on, by the number of brokers."""
+def _clusters(rows: Sequence[Row], directory: Path) -> Iterator[Mapping[str, Cluster]]:
+    """Those that rows live on, by name."""
     with ExitStack() as stack:
-        numbers = sorted({brokers_of(row) for row in rows})
-        yield {number: stack.enter_context(cluster(directory / f"brokers-{number}", number)) for number in numbers}
+        names = sorted({cluster_of(row) for row in rows})
+        yield {name: stack.enter_context(cluster(directory / f"brokers-{name}", name)) for name in names}
 
 
 @contextmanager
-def _judges(bootstrap: str, directory: Path) -> Iterator[ProcessPoolExecutor]:
+def _judges(directory: Path) -> Iterator[ProcessPoolExecutor]:
     """Processes that run kgroup: the command line redirects stdout, so two looks at once need two processes."""
     context = multiprocessing.get_context("spawn")
     others = multiprocessing.active_children()
-    with ProcessPoolExecutor(JUDGES, context, _own_places, (bootstrap, str(directory))) as judges:
+    with ProcessPoolExecutor(JUDGES, context, _own_places, (str(directory),)) as judges:
         yield judges
         judges.shutdown(wait=False, cancel_futures=True)
         for judge_ in set(multiprocessing.active_children()) - set(others):  # what it says now is asked for no more
             judge_.kill()
 
 
-def _own_places(bootstrap: str, directory: str) -> None:
+def _own_places(directory: str) -> None:
     """Configuration and state of each judge are its own; nothing of the user's environment gets in."""
     for name in list(os.environ):
         if name in ("NO_COLOR", "COLUMNS") or (name.startswith("KGROUP_") and name != "KGROUP_CACHE_DIR"):
@@ -113,7 +117,6 @@ def _own_places(bootstrap: str, directory: str) -> None:
     os.environ |= {
         "KGROUP_STATE_DIR": str(own / "state"),
         "KGROUP_CONFIG": str(own / "config.yaml"),
-        "KGROUP_BOOTSTRAP_SERVER": bootstrap,
         "COLUMNS": "80",
     }
 
@@ -129,20 +132,22 @@ class _Run:
         nursery: Nursery,
         judges: ProcessPoolExecutor,
         tell: Tell,
-        must_repeat: Callable[[Result], bool],
+        repeats: Repeats,
         until_s: float,
         copies: Copies | None = None,
+        *,
         with_fleet: bool = False,
     ) -> None:
         self._stages, self._staged, self._moments, self._nursery = stages, staged, moments, nursery
-        self._judges, self._tell, self._must_repeat, self._until_s = judges, tell, must_repeat, until_s
+        self._judges, self._tell, self._until_s = judges, tell, until_s
         self._copies, self._with_fleet = copies, with_fleet
         self._fleet: Future[tuple[Cell, ...]] | None = None
         self._looks = Looks()
         self._asked: dict[Future[Judged], Look] = {}
-        self._results: dict[str, list[Result]] = {name: [] for name in stages}  # by stage
-        self._to_repeat: list[Row] = []
-        self._repeated: list[Row] = []
+        self._plays = {name: Plays(moments, repeats) for name in stages}  # by row
+        self._truths = deque(name for name, stage in stages.items() if cluster_of(stage.row) == ONE)  # to be read
+        self._stuck: dict[str, Stuck] = {}
+        self._row_of = {name: name for name in stages}  # by stage
 
     def to_the_end(self) -> list[Result]:
         """Start a row each START_GAP_S, begin each after its healthy life, look when looks are due."""
@@ -160,7 +165,7 @@ class _Run:
                     stage.tick(now, ended)
                 if stage.begun_s is None and starts[name] + stage.row.warm_s <= now:
                     stage.begin(now)
-                    self._looks.add(name, now, self._moments)
+                    self._looks.add(name, now, self._plays[self._row_of[name]].to_look_at)
             while len(self._asked) < JUDGES and (look := self._looks.next_due(now)):
                 self._ask(look)
             self._collect()
@@ -173,17 +178,22 @@ class _Run:
         return [*self._that_count(), *self._of_fleet()]
 
     def _is_judged(self) -> bool:
-        return not self._to_repeat and all(len(each) == len(self._moments) for each in self._results.values())
+        return all(plays.are_over() for plays in self._plays.values())
 
     def _is_over(self) -> bool:
         looked = not self._with_fleet or (self._fleet is not None and self._fleet.done())
         return looked and self._is_judged() and (self._copies is None or self._copies.are_over())
 
     def _look_at_fleet(self) -> None:
-        """Before copies are over, which change some of the rows themselves at the end."""
-        on_one = [stage for stage in self._stages.values() if brokers_of(stage.row) == ONE]
-        groups = {group: stage.row for stage in on_one for group in stage.groups.values()}
-        self._fleet = self._judges.submit(look_at_fleet, groups)
+        """Before copies are over, which change some rows themselves at the end; the truth first, a row a tick."""
+        if self._truths:
+            stage = self._stages[self._truths.popleft()]
+            row = stage.row.then(self._moments[-1])
+            self._stuck |= stuck(row, stage.state(), fed=stage.is_fed(), run=bool(stage.running()))
+            return
+        on_one = [self._stages[name] for name in self._plays if cluster_of(self._stages[name].row) == ONE]
+        groups = {group: stage.row.then(self._moments[-1]) for stage in on_one for group in stage.groups.values()}
+        self._fleet = self._judges.submit(look_at_fleet, groups, self._stuck)
 
     def _of_fleet(self) -> list[Result]:
         if self._fleet is None or not self._fleet.done():
@@ -195,24 +205,17 @@ class _Run:
         return [result]
 
     def _that_count(self) -> list[Result]:
-        """Of a row that was played twice, to its end, the second results."""
-        ended = {name for name, results in self._results.items() if len(results) == len(self._moments)}
-        seconds = {_again(row.id) for row in self._repeated}
-        return [
-            self._copies.with_tried(result) if self._copies else result
-            for name, results in self._results.items()
-            if _again(name) not in ended and (name not in seconds or name in ended)
-            for result in results
-        ]
+        results = [result for plays in self._plays.values() for result in plays.that_count()]
+        return [self._copies.with_tried(result) if self._copies else result for result in results]
 
     def _ask(self, look: Look) -> None:
         stage = self._stages[look.stage]
         now_s = time.time()
-        if why := stage.holds(now_s) or ("late" if is_late(look, now_s) else ""):
+        if why := stage.holds(now_s, look.moment) or ("late" if is_late(look, now_s) else ""):
             self._keep(look, void=why)
         else:
             asked = self._judges.submit(
-                judge, stage.row, stage.groups, stage.topics, stage.symbols(), stage.environment()
+                judge, stage.row.then(look.moment), stage.groups, stage.topics, stage.symbols(), stage.environment()
             )
             self._asked[asked] = look
 
@@ -234,27 +237,31 @@ class _Run:
     def _keep(self, look: Look, cells: tuple[Cell, ...] = (), void: str = "") -> None:
         row = self._stages[look.stage].row
         result = Result(row.id, look.moment, cells, digest(row), void)
-        self._results[look.stage].append(result)
-        second = _again(result.row)
-        self._tell(result.line() + (" (second try)" if look.stage == second else ""))
-        if look.stage != second and row not in (*self._to_repeat, *self._repeated) and self._must_repeat(result):
-            self._to_repeat.append(row)
+        plays = self._plays[row.id]
+        plays.keep(result)
+        self._tell(result.line() + (f" (try {plays.count})" if plays.count > 1 else ""))
 
     def _repeat(self) -> None:
-        """Play rows a second time, a few at once: a machine that was too busy is not helped by more."""
-        open_ = sum(len(self._results[_again(row.id)]) < len(self._moments) for row in self._repeated)
-        while self._to_repeat and open_ < _REPEATED_AT_ONCE:
-            row = self._to_repeat.pop(0)
-            if time.time() + row.warm_s + self._moments[-1].seconds + _LOOK_S > self._until_s:
-                self._tell(f"     {row.id}: no time is left to play it a second time")
+        """Play rows again, a few at once: a machine that was too busy is not helped by more."""
+        open_ = sum(plays.count > 1 and bool(plays.to_come) for plays in self._plays.values())
+        for name, plays in self._plays.items():
+            moments = plays.to_repeat()
+            if not moments or open_ >= _REPEATED_AT_ONCE:
                 continue
-            self._tell(f"     {row.id}: is played a second time")
+            row = self._stages[name].row
+            if time.time() + row.warm_s + moments[-1].seconds + _LOOK_S > self._until_s:
+                self._tell(f"     {name}: no time is left to play it again")
+                plays.end()
+                continue
+            self._tell(f"     {name}: is played again, until {moments[-1]}")
             open_ += 1
-            self._repeated.append(row)
-            self._stages[_again(row.id)] = self._staged(row, _again(row.id))
-            self._results[_again(row.id)] = []
-
-
-def _again(name: str) -> str:
-    """The stage of a row that is played a second time."""
-    return f"{name}-again"
+            plays.begin_again(moments)
+            again = f"{name}-again{plays.count - 1}"
+            try:
+                stage = self._staged(row, again)
+            except Exception as error:  # one row that cannot be played again must not end the run of all
+                self._tell(f"     {name}: cannot be played again: {error!r}")
+                plays.end()
+                continue
+            self._row_of[again] = name
+            self._stages[again] = stage

@@ -18,6 +18,7 @@ class Finding:
     rule: str
     severity: str
     places: tuple[str, ...]
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,12 @@ def said(document: Json, group: str, topics: Mapping[str, str], symbols: Mapping
         verb=verb,
         statuses=statuses,
         findings=tuple(
-            Finding(one["rule"], one["severity"], tuple(_as_in_row(place, topics) for place in one["affected"]))
+            Finding(
+                one["rule"],
+                one["severity"],
+                tuple(_as_in_row(place, topics) for place in one["affected"]),
+                _as_in_row(_of_finding(one), topics),
+            )
             for each in subjects
             for one in each.get("findings", ())
         ),
@@ -74,13 +80,17 @@ def _sentences(verb: str, subjects: list[Json]) -> Iterator[str]:
             yield from (f"{line['word']} {line['text']}" for line in verdict["lines"])
             yield verdict["next"] or ""
         for finding in each.get("findings", ()):
-            yield f"{finding['rule']} {finding['severity']}: {finding['evidence']}; {finding['remedy']}"
+            yield _of_finding(finding)
         for record in each.get("records", ()):
             yield f"shows {record['topic']}:{record['partition']} {record['offset']}"
         if verb == "history":
             yield from _of_history(each)
         if reason := each.get("stopped_reason"):
             yield reason
+
+
+def _of_finding(finding: Json) -> str:
+    return f"{finding['rule']} {finding['severity']}: {finding['evidence']}; {finding['remedy']}"
 
 
 def _of_history(group: Json) -> Iterator[str]:

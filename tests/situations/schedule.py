@@ -2,9 +2,11 @@
 
 import heapq
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from tests.situations.results import Result
 from tests.situations.row import Moment, Row
 
 START_GAP_S: Final = 2.5
@@ -50,6 +52,66 @@ class Looks:
             look = heapq.heappop(self._to_come)
             heapq.heappush(self._due, (look.at_s + TOLERANCE_S[look.moment], look))
         return heapq.heappop(self._due)[1] if self._due else None
+
+
+def _never(_: Result) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """Which looks are taken again when all looks at their row are over, and how often a row is played in all."""
+
+    must: Callable[[Result], bool] = _never
+    most_plays: int = 2
+
+
+NO_REPEATS: Final = Repeats()
+
+
+class Plays:
+    """The looks at one row: of its play and, where a look must be repeated, of further ones up to that moment."""
+
+    def __init__(self, moments: Sequence[Moment], repeats: Repeats) -> None:
+        self.count, self._repeats = 1, repeats
+        self.to_look_at = list(moments)  # in this play
+        self.to_come = list(moments)  # of them
+        self._results: dict[Moment, Result] = {}
+        self._wanted = tuple(moments)
+        self._has_ended = False
+
+    def keep(self, result: Result) -> None:
+        """A look of this play. It counts if its moment was to be repeated, unless only an earlier one was judged."""
+        self.to_come.remove(result.moment)
+        before = self._results.get(result.moment)
+        if before is None or (result.moment in self._wanted and (before.void or not result.void)):
+            self._results[result.moment] = result
+
+    def that_count(self) -> list[Result]:
+        """One result of each moment."""
+        return [self._results[moment] for moment in sorted(self._results, key=lambda moment: moment.seconds)]
+
+    def to_repeat(self) -> list[Moment]:
+        """The moments that a further play is for; none while one runs, and after the most of them."""
+        if self.to_come or self._has_ended or self.count >= self._repeats.most_plays:
+            return []
+        return [result.moment for result in self.that_count() if self._repeats.must(result)]
+
+    def begin_again(self, moments: Sequence[Moment]) -> None:
+        """A further play, for these moments; those before the last are looked at too: `holds` compares two looks."""
+        self.count += 1
+        self._wanted = tuple(moments)
+        self.to_look_at = [moment for moment in Moment if moment.seconds <= moments[-1].seconds]
+        self.to_come = list(self.to_look_at)
+
+    def end(self) -> None:
+        """No further play, nor looks of one that did not begin."""
+        self._has_ended = True
+        self.to_come = []
+
+    def are_over(self) -> bool:
+        """Whether all looks were taken, and none must be repeated."""
+        return not self.to_come and not self.to_repeat()
 
 
 def is_late(look: Look, now_s: float) -> bool:

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -18,7 +18,7 @@ from tests.situations.harm import Group, Log, State, skipped
 from tests.situations.holds import Body, Seen, why_not
 from tests.situations.programs import transactions
 from tests.situations.programs.logs import Place, Truth, fold, read_logs
-from tests.situations.row import CLIENT_SETTINGS, Action, Feed, Program, Row, Spec
+from tests.situations.row import CLIENT_SETTINGS, Action, Feed, Moment, Program, Row, Spec
 
 SIGNALS: Final = {
     "kill": signal.SIGKILL,
@@ -31,6 +31,13 @@ SIGNALS: Final = {
 
 CLASSIC: Final = frozenset({"session.timeout.ms", "heartbeat.interval.ms"})
 """What a client of the consumer protocol refuses."""
+
+_BATCH: Final = "the records of a consume()"
+_OF_LIBRDKAFKA: Final = {
+    "max.poll.records": _BATCH,
+    "org.apache.kafka.clients.consumer.CooperativeStickyAssignor": "cooperative-sticky",
+}
+"""What settings are there that pages name as Java has them."""
 
 _ENDS: Final = frozenset({"kill", "term", "end"})
 _AT_PLACES: Final = frozenset({"reset", "delete-records", "pending"})
@@ -67,6 +74,7 @@ class Brokers(Protocol):
     """Those of a row whose brokers fail."""
 
     def fail(self, do: str, broker: int) -> None: ...
+    def is_down(self, broker: int) -> bool: ...
     def start_all(self) -> None: ...
 
 
@@ -81,6 +89,7 @@ class Member:
     wanted: bool = True
     started: bool = False
     ended_s: float | None = None  # when an action ended it for good
+    changed: dict[str, str] = field(default_factory=dict)  # settings of its next lives
 
     @property
     def name(self) -> str:
@@ -115,6 +124,7 @@ class Stage:
         self._begins_s = math.inf
         self._held = ExitStack()  # what stays open as long as the row runs
         self._brokers = brokers
+        self._down: set[int] = set()  # brokers that the row killed or froze, and has not started again
         self._failed: list[Exception] = []  # of writers in threads
         self._commands: list[subprocess.Popen[bytes]] = []
 
@@ -209,6 +219,19 @@ class Stage:
         """Those of a program, or of all, that are to live, though they may be dead just now."""
         return [member.name for member in self._named(name) if member.wanted]
 
+    def can_be_read(self) -> bool:
+        """Whether all its brokers run; clients wait for half a minute for one that does not, and with them all rows."""
+        return not self._down
+
+    def running(self) -> list[str]:
+        """Those whose process lives, or will be started again."""
+        return [each.name for each in self._members if each.pid is not None or (each.wanted and each.again_at_s)]
+
+    def is_fed(self) -> bool:
+        """Whether records arrive."""
+        counts = self.row.topics
+        return any(self._feeder.feeds(real, n) for topic, real in self.topics.items() for n in range(counts[topic]))
+
     def _is_due(self, action: Action, now_s: float) -> bool:
         begins_s = self.begun_s
         if begins_s is None:
@@ -243,6 +266,7 @@ class Stage:
             "group.id": group,
             "client.id": member.name,
             **{name: value.replace("{n}", str(member.number)) for name, value in program.settings.items()},
+            **{name: value for name, value in member.changed.items() if name != _BATCH},
         }
         spec = Spec(
             id=self._id(member),
@@ -253,7 +277,7 @@ class Stage:
             commit=program.commit,
             bad=program.bad,
             life=program.life,
-            batch=program.batch,
+            batch=int(member.changed.get(_BATCH, program.batch)),
             work_ms=program.work_ms,
             subscribe=program.subscribe,
             client=program.client,
@@ -287,6 +311,19 @@ class Stage:
             case _:
                 self._change_partition(action.do, action.what)
 
+    def change_settings(self, member: str, name: str, value: str) -> None:
+        """What a member is started with from its next life on, as its operator writes it for this client."""
+        [of] = self._named(member)
+        if of.program.client == "librdkafka":
+            name = _OF_LIBRDKAFKA.get(name, name)
+            value = _OF_LIBRDKAFKA.get(value, value)
+        of.changed[name] = of.name if name == "group.instance.id" else value
+
+    def change_group(self, name: str, value: str) -> None:
+        """A setting of the row's first group."""
+        group = self.groups[self.row.programs[0].group]
+        self._world.configure_group(group, **{name.replace(".", "_"): value})
+
     def _change_member(self, do: str, member: Member, now_s: float) -> None:
         """Start it if it is dead, or a signal, which ends it for good where it is not started again."""
         if do == "start":
@@ -304,10 +341,11 @@ class Stage:
         role, _, of = what.partition(" ")
         if do == "start-brokers":
             self._brokers.start_all()
-        elif role == "leader":
-            self._brokers.fail(do, self._world.leader(*self._place(of)))
-        else:
-            self._brokers.fail(do, self._world.coordinator(self.groups[of]))
+            self._down.clear()
+            return
+        broker = self._world.leader(*self._place(of)) if role == "leader" else self._world.coordinator(self.groups[of])
+        self._brokers.fail(do, broker)
+        self._down.add(broker)
 
     def _change_topic(self, do: str, what: str) -> None:
         name, _, total = what.partition("=")
@@ -384,8 +422,8 @@ class Stage:
         name, sign, number = symbol[:1], symbol[1:2], symbol[2:]
         return int(symbol) if symbol.isdigit() else self.symbols()[name] + (int(sign + number) if number else 0)
 
-    def holds(self, now_s: float) -> str:
-        """Whether the situation is as the row says: "", or why not. A look at another situation says nothing.
+    def holds(self, now_s: float, moment: Moment) -> str:
+        """Whether the situation is as the row says of a moment: "", or why not. A look at another one says nothing.
 
         What members do is judged since the last call: only looks call it.
         """
@@ -393,16 +431,20 @@ class Stage:
             return f"{self._commands[0].args!r} still runs"
         if self._broken or self._failed:
             return self._broken or repr(self._failed[0])
-        for at in self.row.at:
+        for broker in self._down:
+            if not (self._brokers and self._brokers.is_down(broker)):
+                return f"broker {broker} was started by another row"
+        row = self.row.then(moment)
+        for at in row.at:
             if at.committed:
                 found = self._committed(at.place)
                 known = self.symbols()
                 wanted = [self.offset(symbol) for symbol in at.committed.split() if symbol[:1] in known]
                 if found not in wanted:
                     return f"{at.place} is committed at {found}, not at {at.committed} {wanted}"
-        return why_not(self.row, self._seen(now_s))
+        return why_not(row, self._seen(now_s, row.reads))
 
-    def _seen(self, now_s: float) -> Seen:
+    def _seen(self, now_s: float, reads: Iterable[str]) -> Seen:
         assert self.begun_s is not None
         truths = self._truths()
         unread = {place: count for place, count in self._unread.items() if self._feeder.feeds(*self._place(place[1]))}
@@ -423,7 +465,7 @@ class Stage:
             truths=truths,
             poison={place: self._feeder.poisoned(*self._place(place)) for place in poisoned},
             unread=unread,
-            places={place: self._place(place) for place in {place for _, place in unread} | poisoned},
+            places={place: self._place(place) for place in {*poisoned, *reads, *(place for _, place in unread)}},
             begun_ms=int(1000 * self.begun_s),
             since_ms=int(1000 * self._looked_s),
             now_ms=int(1000 * now_s),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.situations.advice import alike, can_run, changes, matches, shape
+from tests.situations.advice import Setting, alike, can_run, changes, matches, setting, shape
 from tests.situations.conclude import Cell, Worth, conclude, named
 from tests.situations.row import Action, At, Program, Row, Says
 from tests.situations.said import Said, said
@@ -93,6 +93,14 @@ def test_a_cause_that_the_row_does_not_have_is_wrong() -> None:
     assert worth_of(replace(POISON, right=Says(lag="stall", rules="no-reader")), "doctor") is Worth.WRONG
 
 
+def test_a_finding_with_the_right_words_is_right_whatever_its_rule() -> None:
+    words = replace(POISON, right=Says(lag="stop", doctor="t:0 at <P>"))
+    assert worth_of(words, "doctor") is Worth.RIGHT
+    assert conclude(replace(words, right=Says(lag="stop", doctor="t:1 at")), of_stuck("doctor"), SYMBOLS).why == (
+        "stalled-commits (warning)"
+    )
+
+
 def test_a_command_that_does_damage_is_harmful() -> None:
     cell = conclude(replace(POISON, harms=("reset --to-offset t:0=P+1",)), of_stuck("describe"), SYMBOLS)
     assert cell.worth is Worth.HARMFUL
@@ -156,6 +164,23 @@ def test_a_pattern_matches_each_shape_with_its_words() -> None:
 )
 def test_what_can_run_as_it_is_printed(command: str, expected: bool) -> None:
     assert can_run(command) is expected
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("session.timeout.ms=45000", Setting("session.timeout.ms", "45000", of_group=False)),
+        ("group.instance.id=NAME-OF-THE-INSTANCE", Setting("group.instance.id", "NAME-OF-THE-INSTANCE", False)),
+        (
+            "consumer.session.timeout.ms=45000 as a config of the group orders.g",
+            Setting("consumer.session.timeout.ms", "45000", of_group=True),
+        ),
+        ("kgroup reset x.g --to-offset x.t:0=1001", None),
+        ("kafka-topics.sh --bootstrap-server h:1 --alter --topic x.t --partitions N", None),
+    ],
+)
+def test_what_is_a_setting(line: str, expected: Setting | None) -> None:
+    assert setting(line) == expected
 
 
 def test_the_advice_of_another_run_is_alike_but_for_numbers() -> None:

@@ -8,18 +8,15 @@ import pytest
 from tests.helpers.command_line import CommandLine
 from tests.helpers.kafka_world import KafkaWorld
 from tests.situations.conclude import Worth
-from tests.situations.fleet import GROUPS, Pages, conclude_fleet, make_fleet
+from tests.situations.fleet import GROUPS, Pages, Stuck, conclude_fleet, make_fleet, stuck
+from tests.situations.harm import Group, Log, State
+from tests.situations.programs.logs import fold
 from tests.situations.row import Program, Row, Says
 
 SICK = Row(id="sick", cause="", programs=(Program(commit="each"),))
 WELL = replace(SICK, id="h-well", healthy=True, allowed=Says(rules="no-reader"))
 ROWS = {"sick.g": SICK, "h-well.g": WELL}
 IDLE = "\n".join(f"fleet.{n:03} Empty 400" for n in range(GROUPS))
-
-
-def group(name: str, status: str, *, in_per_s: float = 1.0, stuck: bool = True) -> dict[str, Any]:
-    partitions = [{"topic": "t", "partition": 0, "lag_status": "stop" if stuck else status}]
-    return {"group": name, "lag": 120, "lag_status": status, "in_per_s": in_per_s, "partitions": partitions}
 
 
 def finding(name: str, rule: str, severity: str) -> dict[str, Any]:
@@ -29,27 +26,20 @@ def finding(name: str, rule: str, severity: str) -> dict[str, Any]:
 RIGHT = Pages(
     lag=f"GROUP STATE LAG\nsick.g Stable 120\n{IDLE}\nh-well.g Stable 0\n",
     top="GROUP STATE LAG\nsick.g Stable 120\n",
-    lag_json={"data": [group("sick.g", "stop"), group("h-well.g", "ok", stuck=False)]},
     metrics='kafka_consumergroup_group_max_lag{cluster_name="c",group="sick.g"} 120.0\n',
     doctor_json={
         "data": [finding("sick.g", "stalled-commits", "warning"), finding("h-well.g", "no-reader", "warning")]
     },
 )
 AFTER = f"{IDLE}\nsick.g Stable 120\n"
-UNREAD = {"data": [group("sick.g", "no-reader", stuck=False)]}
-ENDED = {"data": [group("sick.g", "no-reader", in_per_s=0, stuck=False)]}
+STUCK = {"sick.g": Stuck(120)}
 
 WRONG = {
     "right": (RIGHT, {}),
-    "one that stands": (
+    "one that is stuck": (
         replace(RIGHT, lag=AFTER),
-        {"lag": "sick.g (stop, lag 120) comes after idle groups"},
+        {"lag": "sick.g (stuck, lag 120) comes after idle groups"},
     ),
-    "one that is not read": (
-        replace(RIGHT, lag=AFTER, lag_json=UNREAD),
-        {"lag": "sick.g (no-reader, lag 120) comes after idle groups"},
-    ),
-    "nothing comes any more": (replace(RIGHT, lag=AFTER, lag_json=ENDED), {}),
     "some are not listed": (
         replace(RIGHT, lag=RIGHT.lag.replace("fleet.007", "other")),
         {"lag": f"lists {GROUPS - 1} of {GROUPS} idle groups"},
@@ -68,9 +58,35 @@ WRONG = {
 
 @pytest.mark.parametrize(("pages", "wrong"), WRONG.values(), ids=WRONG)
 def test_what_is_wrong_about_all_groups(pages: Pages, wrong: dict[str, str]) -> None:
-    cells = conclude_fleet(pages, ROWS)
+    cells = conclude_fleet(pages, ROWS, STUCK)
     assert {cell.verb: cell.why for cell in cells if cell.worth is Worth.WRONG} == wrong
     assert {cell.worth for cell in cells if cell.verb not in wrong} <= {Worth.RIGHT}
+
+
+def test_one_that_is_not_stuck_may_come_anywhere() -> None:
+    cells = conclude_fleet(replace(RIGHT, lag=AFTER, top="", metrics=""), ROWS, {})
+    assert {cell.worth for cell in cells} == {Worth.RIGHT}
+
+
+STOPS = replace(SICK, right=Says(lag="stop"))
+TRUTHS = [
+    pytest.param(STOPS, 100_000, True, {"sick.g": Stuck(8)}, id="none was processed for two minutes"),
+    pytest.param(STOPS, 101_000, True, {}, id="one was processed since"),
+    pytest.param(replace(SICK, allowed=Says(lag="no-reader")), 100_000, True, {"sick.g": Stuck(8)}, id="as is allowed"),
+    pytest.param(replace(SICK, right=Says(lag="unsubscribed")), 100_000, True, {}, id="a topic that was left"),
+    pytest.param(replace(STOPS, healthy=True), 100_000, True, {}, id="a healthy one"),
+    pytest.param(STOPS, 100_000, False, {}, id="a job that has ended"),
+]
+
+
+@pytest.mark.parametrize(("row", "last_ms", "lives", "expected"), TRUTHS)
+def test_who_is_stuck_is_known_by_members_and_offsets(
+    row: Row, last_ms: int, lives: bool, expected: dict[str, Stuck]
+) -> None:
+    """Statuses of kgroup have no part in it."""
+    did = fold({"app-0": [f"{last_ms} P t:0 11"]}, ["app-0"])
+    state = State(220_500, {"sick.g": Group(did, {("t", 0): 12})}, {("t", 0): Log(0, 20)})
+    assert stuck(row, state, fed=lives, run=lives) == expected
 
 
 def test_the_fleet_is_of_ended_jobs_with_old_records(world: KafkaWorld, kgroup: CommandLine) -> None:

@@ -121,6 +121,19 @@ def test_members_to_whom_nothing_happens_process_records() -> None:
     assert why_not(seldom, seen("30000 P x.t:0 7", unread=1)) == "g processed nothing since the last look"
 
 
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("50000 P x.t:0 7", ""),
+        ("30000 P x.t:0 7", "no member read t:0 since the last look"),
+        ("50000 P x.t:1 7", "no member read t:0 since the last look"),
+        ("50000 F x.t:0 7", "no member read t:0 since the last look"),
+    ],
+)
+def test_what_a_row_says_is_read_is_read(line: str, why: str) -> None:
+    assert why_not(replace(WELL, begin=(Action(0, "start"),), reads=("t:0",)), seen(line)) == why
+
+
 def test_a_connector_writes_no_log() -> None:
     connector = (Program(commit="timer:60", client="connect"),)
     assert why_not(replace(WELL, programs=connector), seen(unread=9)) == ""

@@ -6,7 +6,7 @@ from tests.situations.conclude import Cell, Worth
 from tests.situations.harm import Outcome
 from tests.situations.page import as_markdown, faults
 from tests.situations.results import Result, Tried
-from tests.situations.row import Moment, Program, Row, Says
+from tests.situations.row import Later, Moment, Program, Row, Says
 
 SICK = Row(id="stands", cause="it stands", programs=(Program(commit="each"),), right=Says(lag="stop"))
 WELL = replace(SICK, id="h-well", cause="it goes", healthy=True)
@@ -23,6 +23,17 @@ def test_a_cause_is_to_be_named_when_it_is_due_and_not_before() -> None:
     assert faults(replace(SICK, unseen="nothing in the log shows it"), silent) == []
     assert faults(SICK, {LATER: of(SICK, LATER, "doctor", Worth.TOLD_APART)}) == []
     assert faults(SICK, {LATER: of(SICK, LATER, "lag", Worth.RIGHT)}) == ["2m: not named"]
+
+
+def test_what_is_true_later_is_what_counts_then() -> None:
+    over = replace(SICK, later=Later(LATER, "it goes again", healthy=True))
+    assert faults(over, {LATER: of(over, LATER, "describe", Worth.RIGHT)}) == []
+    assert faults(over, {EARLY: of(over, EARLY, "describe", Worth.SILENT)}) == []
+    assert faults(over, {LATER: of(over, LATER, "lag", Worth.WRONG, "t:0 is stop")}) == ["2m: lag: t:0 is stop"]
+    other = replace(SICK, later=Later(LATER, "it is at another member", right=Says(describe="another")))
+    assert faults(other, {LATER: of(other, LATER, "describe", Worth.SILENT)}) == ["2m: not named"]
+    page = as_markdown((over,), (of(over, LATER, "lag", Worth.RIGHT),))
+    assert "| stands | it stands; at 2m: it goes again | - | right | - |" in page
 
 
 def test_what_is_wrong_is_a_fault_at_any_moment() -> None:

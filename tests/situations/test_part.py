@@ -18,11 +18,11 @@ from tests.situations.part import CHOOSES, part_number, worse
 from tests.situations.results import Result, digest, stored
 from tests.situations.row import Moment, Program, Row
 from tests.situations.run import run
-from tests.situations.schedule import LONGEST_WARM_S, PARTS, START_GAP_S, part
+from tests.situations.schedule import LONGEST_WARM_S, PARTS, START_GAP_S, Repeats, part
 from tests.situations.table import ROWS
 
 MOST_S: Final = 7 * 60 + 30.0
-TO_START_S: Final = 40
+TO_START_S: Final = 50
 """Until brokers run and all topics are made."""
 MOMENTS: Final = (Moment.HALF_A_MINUTE, Moment.TWO_MINUTES)
 MOST_UNSEEN: Final = 0.1
@@ -53,7 +53,7 @@ def test_a_part_of_the_table_is_answered_as_it_is_stored(tmp_path: Path) -> None
 
     print(f"part {number} of {PARTS}; {CHOOSES} chooses another")
     results = run(
-        tuple(rows.values()), MOMENTS, tmp_path, print, must_repeat=lambda one: bool(faults(one)), most_s=MOST_S
+        tuple(rows.values()), MOMENTS, tmp_path, print, repeats=Repeats(lambda one: bool(faults(one))), most_s=MOST_S
     )
     expected = {(row, moment) for row in rows for moment in MOMENTS}
     unseen = [f"{at}: not played in time" for at in expected - {(each.row, each.moment) for each in results}]

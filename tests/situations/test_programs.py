@@ -11,7 +11,7 @@ from tests.helpers.waiting import wait_for
 from tests.situations.programs.feeder import Fed, Feeder
 from tests.situations.programs.member import Life
 from tests.situations.programs.nursery import Nursery
-from tests.situations.row import Action, Feed, Program, Row
+from tests.situations.row import Action, Feed, Moment, Program, Row
 from tests.situations.stage import Stage
 
 
@@ -121,7 +121,7 @@ def test_poison_that_no_row_means_is_no_situation(
         feeder.poison(world.topic(stage.topics["t"]), 0)
         stage.start()
         stage.tick(0.0, wait_for(nursery.ended, "its end"))
-        assert stage.holds(0.0) == "app-0 failed, see stderr"
+        assert stage.holds(0.0, Moment.HALF_A_MINUTE) == "app-0 failed, see stderr"
 
 
 def test_a_member_that_cannot_run_is_no_situation(
@@ -134,7 +134,7 @@ def test_a_member_that_cannot_run_is_no_situation(
         world.topic(stage.topics["t"])
         stage.start()
         stage.tick(0.0, wait_for(nursery.ended, "its end"))
-        assert stage.holds(0.0) == "app-0 failed, see stderr"
+        assert stage.holds(0.0, Moment.HALF_A_MINUTE) == "app-0 failed, see stderr"
 
 
 def test_a_streams_application_copies_until_poison_ends_it(

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.situations.programs.member import Life
-from tests.situations.row import Row
+from tests.situations.row import Later, Moment, Row, Says
 from tests.situations.table import ROWS
 
 COMMITS = re.compile(r"auto|store|each|batch|timer:\d+|none|flip|txn|fixed:\d+@\d+s")
@@ -15,6 +15,8 @@ OF_JAVA = {
     "streams": re.compile(r"none|throw:(REPLACE_THREAD|SHUTDOWN_CLIENT)"),
     "connect": re.compile(r"none|fail"),
 }
+SUBSCRIBES = re.compile(r"topics|assign(:\d+(,\d+)*)?")
+SUBSCRIBES_JAVA = re.compile(r"topics|assign|pattern")
 CLOSES = {"term", "end", "start"}
 DONE = re.compile(
     r"poison|quiet|feed|kill|term|end|stop|cont|start|reset|partitions|delete-records|recreate|records|keyed|old-records"
@@ -34,7 +36,9 @@ def test_a_row_is_of_one_piece(row: Row) -> None:
     assert {topic for program in row.programs for topic in program.topics} <= set(row.topics)
     names = [program.name for program in row.programs]
     assert len(names) == len(set(names))
-    for at in row.at:
+    later = row.later.at if row.later else ()
+    assert not later or later[0].place == row.at[0].place  # of which P, B, C and E are
+    for at in (*row.at, *later):
         topic, _, partition = at.place.rpartition(":")
         assert int(partition) < row.topics[topic]
         for offset in (*at.offset.split(), *at.committed.split()):
@@ -50,7 +54,8 @@ def test_a_row_asks_for_what_programs_can_do(row: Row) -> None:
     for program in row.programs:
         assert COMMITS.fullmatch(program.commit), program.commit
         assert OF_JAVA.get(program.client, WAYS).fullmatch(program.bad), program.bad
-        assert program.subscribe in ("topics", "assign", *["pattern"] * (program.client == "java"))
+        ways = SUBSCRIBES_JAVA if program.client == "java" else SUBSCRIBES
+        assert ways.fullmatch(program.subscribe), program.subscribe
         assert not program.life or Life(program.life)
     assert row.replicas or not any("broker" in action.do for action in row.begin)
     assert all(len(row.replicas) == partitions for partitions in row.topics.values() if row.replicas)
@@ -75,8 +80,23 @@ def test_members_that_share_a_process_are_asked_for_what_they_can(row: Row) -> N
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: str(row.id))
 def test_a_sick_row_says_where_and_what_is_right(row: Row) -> None:
-    if row.healthy:
-        assert not row.at
-        assert not row.begin or row.cause
-    else:
-        assert row.unseen or any((row.right.lag, row.right.rules, row.right.describe, row.right.history))
+    for then in (row.then(moment) for moment in Moment):
+        if then.healthy:
+            assert not then.at
+            assert then.right == Says()
+            assert not row.begin or then.cause
+        else:
+            right = then.right
+            assert row.unseen or any((right.lag, right.rules, right.describe, right.doctor, right.history))
+
+
+def test_what_is_true_later_takes_the_place_of_what_was() -> None:
+    row = Row("r", "hangs", (), harms=("reset",), later=Later(Moment.TWO_MINUTES, "goes on", healthy=True))
+    early, late = row.then(Moment.HALF_A_MINUTE), row.then(Moment.TEN_MINUTES)
+    assert (early.cause, early.harms, early.named_by) == ("hangs", ("reset",), Moment.TWO_MINUTES)
+    assert (late.cause, late.harms, late.healthy) == ("goes on", (), True)
+    assert late.then(Moment.HALF_A_MINUTE) == late
+
+
+def test_only_a_row_that_is_sick_is_over_later() -> None:
+    assert [row.id for row in ROWS if row.later and row.healthy] == []

@@ -11,10 +11,12 @@ import pytest
 from tests.situations import run as module
 from tests.situations.conclude import Cell, Worth
 from tests.situations.fleet import FLEET, look_at_fleet
+from tests.situations.harm import State
 from tests.situations.judge import Judged
 from tests.situations.programs.nursery import Nursery
 from tests.situations.results import Result
 from tests.situations.row import Moment, Program, Row
+from tests.situations.schedule import Repeats
 from tests.situations.stage import Stage
 
 ROW = Row(id="row", cause="", programs=(Program(commit="each"),), warm_s=40)
@@ -49,13 +51,22 @@ class Played:
     def symbols(self) -> Mapping[str, int]:
         return {}
 
+    def state(self) -> State:
+        return State(0, {}, {})
+
+    def is_fed(self) -> bool:
+        return True
+
+    def running(self) -> list[str]:
+        return []
+
     def environment(self) -> dict[str, str]:
         return {}
 
     def begin(self, now_s: float) -> None:
         self.begun_s = now_s
 
-    def holds(self, now_s: float) -> str:
+    def holds(self, now_s: float, moment: Moment) -> str:
         self.looks += 1
         return "why" if self.looks in self._void_at else ""
 
@@ -85,7 +96,7 @@ Play = Callable[..., tuple[list[Result], list[str]]]
 
 @pytest.fixture
 def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Play:
-    """Plays rows, each void at some of its looks, and what is a second time at none; the results and what was told."""
+    """Plays rows, each void at some of its looks; the results and what was told."""
     clock = Clock()
     monkeypatch.setattr(module, "time", clock)
 
@@ -95,17 +106,25 @@ def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Play:
         most_s: float = 10_000.0,
         late_s: float = 0.0,
         with_fleet: bool = False,
+        most_plays: int = 2,
+        again_void_at: tuple[int, ...] = (),
+        has_brokers: bool = True,
     ) -> tuple[list[Result], list[str]]:
+        def again(row: Row, _: str) -> Stage:
+            if not has_brokers:
+                raise RuntimeError("no brokers")
+            return cast(Stage, Played(row, tmp_path, again_void_at))
+
         told: list[str] = []
         stages = {name: cast(Stage, Played(replace(ROW, id=name), tmp_path, at)) for name, at in void_at.items()}
         running = module._Run(
             stages,
-            lambda row, name: cast(Stage, Played(row, tmp_path)),
+            again,
             MOMENTS,
             cast(Nursery, Nobody()),
             cast(ProcessPoolExecutor, Judges(clock, late_s)),
             told.append,
-            lambda result: bool(result.void),
+            Repeats(lambda result: bool(result.void), most_plays),
             clock.now_s + most_s,
             with_fleet=with_fleet,
         )
@@ -122,27 +141,51 @@ def test_each_row_is_looked_at_at_each_moment(play: Play) -> None:
     assert not any("second" in line for line in told)
 
 
-def test_the_second_results_of_a_row_count(play: Play) -> None:
+def test_a_row_is_played_again_until_what_was_void(play: Play) -> None:
     results, told = play({"a": (1,), "b": ()})
     assert [result.void for result in results] == [""] * 4
-    assert "     a: is played a second time" in told
-    assert sum("(second try)" in line for line in told) == 2
+    assert "     a: is played again, until 30s" in told
+    assert sum("(try 2)" in line for line in told) == 1
+
+
+def test_a_row_that_cannot_be_played_again_ends_no_run(play: Play) -> None:
+    results, told = play({"a": (1,), "b": ()}, has_brokers=False)
+    assert "     a: cannot be played again: RuntimeError('no brokers')" in told
+    assert [result.void for result in results] == ["why", "", "", ""]
+
+
+def test_only_what_was_void_is_replaced(play: Play) -> None:
+    results, told = play({"a": (2,)}, again_void_at=(1,))
+    assert "     a: is played again, until 2m" in told
+    assert [(result.moment, result.void) for result in results] == [("30s", ""), ("2m", "")]
+
+
+def test_what_is_void_again_is_played_as_often_as_is_asked_for(play: Play) -> None:
+    results, told = play({"a": (1,)}, again_void_at=(1,), most_plays=3)
+    assert [result.void for result in results] == ["why", ""]
+    assert sum("is played again" in line for line in told) == 2
+
+
+def test_a_row_is_played_again_when_all_its_looks_are_over(play: Play) -> None:
+    _, told = play({"a": (1,), "b": ()})
+    again = told.index("     a: is played again, until 30s")
+    assert sum(line.split()[:2] == ["2m", "a"] for line in told[:again]) == 1
 
 
 def test_only_a_few_are_played_again_at_once(play: Play) -> None:
     rows = dict.fromkeys("abcdef", (1,))
     results, told = play(rows)
     assert [result.void for result in results] == [""] * 12
-    again = [n for n, line in enumerate(told) if "is played a second time" in line]
-    first_end = next(n for n, line in enumerate(told) if "2m" in line and "second try" in line)
+    again = [n for n, line in enumerate(told) if "is played again" in line]
+    first_end = next(n for n, line in enumerate(told) if "(try 2)" in line)
     assert sum(n < first_end for n in again) == 3
     assert len(again) == 6
 
 
-def test_without_time_for_a_second_play_the_first_results_count(play: Play) -> None:
+def test_without_time_for_another_play_the_first_results_count(play: Play) -> None:
     results, told = play({"a": (2,)}, most_s=200)
     assert [(result.moment, result.void) for result in results] == [("30s", ""), ("2m", "why")]
-    assert "     a: no time is left to play it a second time" in told
+    assert "     a: no time is left to play it again" in told
 
 
 def test_what_is_not_looked_at_in_time_has_no_result(play: Play) -> None:

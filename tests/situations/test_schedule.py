@@ -2,8 +2,11 @@
 
 from dataclasses import replace
 
+import pytest
+
+from tests.situations.results import Result
 from tests.situations.row import Moment
-from tests.situations.schedule import Look, Looks, chosen, is_late
+from tests.situations.schedule import Look, Looks, Plays, Repeats, chosen, is_late
 from tests.situations.table import ROWS
 
 
@@ -35,3 +38,46 @@ def test_the_longest_healthy_life_starts_first() -> None:
     short, long = replace(ROWS[0], id="a-1"), replace(ROWS[0], id="a-2", warm_s=240)
     other = replace(ROWS[0], id="b")
     assert chosen([short, long, other], "^a") == [long, short]
+
+
+EARLY, LATER = Moment.HALF_A_MINUTE, Moment.TWO_MINUTES
+
+
+def of(moment: Moment, digest: str, void: str = "") -> Result:
+    """Which one it is can be known by its digest."""
+    return Result("row", moment, digest=digest, void=void)
+
+
+@pytest.mark.parametrize(
+    ("first", "again", "count"),
+    [
+        ([of(EARLY, "1"), of(LATER, "1")], [], ["1", "1"]),
+        ([of(EARLY, "1", "late"), of(LATER, "1")], [of(EARLY, "2")], ["2", "1"]),
+        ([of(EARLY, "1"), of(LATER, "1", "late")], [of(EARLY, "2"), of(LATER, "2")], ["1", "2"]),
+        ([of(EARLY, "1", "late"), of(LATER, "1")], [of(EARLY, "2", "late")], ["2", "1"]),
+        ([of(EARLY, "1"), of(LATER, "1", "late")], [of(EARLY, "2", "late"), of(LATER, "2")], ["1", "2"]),
+    ],
+)
+def test_a_look_that_was_void_is_replaced_and_no_other(
+    first: list[Result], again: list[Result], count: list[str]
+) -> None:
+    plays = Plays((EARLY, LATER), Repeats(lambda result: bool(result.void)))
+    for result in first:
+        assert plays.to_repeat() == []  # its other looks may be void too
+        plays.keep(result)
+    assert plays.are_over() is not bool(again)
+    if again:
+        plays.begin_again(plays.to_repeat())
+        assert plays.to_look_at == [result.moment for result in again]
+    for result in again:
+        plays.keep(result)
+    assert [result.digest for result in plays.that_count()] == count
+    assert plays.are_over()
+
+
+def test_an_answer_that_was_judged_is_not_replaced_by_a_look_that_was_not() -> None:
+    plays = Plays((EARLY,), Repeats(lambda result: result.digest == "wrong"))
+    plays.keep(of(EARLY, "wrong"))
+    plays.begin_again(plays.to_repeat())
+    plays.keep(of(EARLY, "2", "late"))
+    assert [result.digest for result in plays.that_count()] == ["wrong"]

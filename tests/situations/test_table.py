@@ -6,7 +6,7 @@ import pytest
 
 from kgroup.groups.doctor.rules import RULES
 from kgroup.groups.lag.status import LagStatus
-from tests.situations.row import Row, Says
+from tests.situations.row import Moment, Row, Says
 from tests.situations.table import ROWS
 
 STATUSES = {status.code for status in LagStatus}
@@ -15,13 +15,14 @@ RULE_IDS = {rule.id for rule in RULES}
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: str(row.id))
 def test_a_row_expects_what_can_be_said(row: Row) -> None:
-    for says in (row.right, row.allowed, row.wrong):
-        assert set(says.lag.split()) <= STATUSES
-        assert set(says.rules.split()) <= RULE_IDS
-        for words in (says.describe, says.peek, says.history):
-            re.compile(words)
-    assert not set(row.right.lag.split()) & set(row.wrong.lag.split())
-    assert not set(row.right.rules.split()) & set(row.wrong.rules.split())
+    for then in (row.then(moment) for moment in Moment):
+        for says in (then.right, then.allowed, then.wrong):
+            assert set(says.lag.split()) <= STATUSES
+            assert set(says.rules.split()) <= RULE_IDS
+            for words in (says.describe, says.doctor, says.peek, says.history):
+                re.compile(words)
+        assert not set(then.right.lag.split()) & set(then.wrong.lag.split())
+        assert not set(then.right.rules.split()) & set(then.wrong.rules.split())
 
 
 def test_a_healthy_row_calls_nothing_right() -> None:

@@ -19,6 +19,7 @@ class Truth:
     failed: dict[Place, Times] = field(default_factory=dict)
     committed: dict[Place, list[tuple[int, int]]] = field(default_factory=dict)  # (ms, offset), by itself; not `auto`
     owners: dict[Place, set[str]] = field(default_factory=dict)  # members that live, by what they were given last
+    given_ms: list[int] = field(default_factory=list)  # each time that a member was given partitions
     busy_ms: dict[str, int] = field(default_factory=dict)  # when each member last processed a record, or failed
 
     def processed_since(self, ms: int) -> dict[Place, int]:
@@ -64,6 +65,8 @@ def fold(logs: Mapping[str, Iterable[str]], living: Collection[str]) -> Truth:
                     for place, offset in (_with_offset(each, "=") for each in what.split()):
                         truth.committed.setdefault(place, []).append((int(time), offset))
                 case _:
+                    if kind == "A" and what:
+                        truth.given_ms.append(int(time))
                     owned = _owned(owned, kind, what, f"{name} wrote what no Spec knows: {line!r}")
         for place in owned if name in living else ():
             truth.owners.setdefault(place, set()).add(name)

@@ -80,9 +80,14 @@ class Member:
         """Until it is told to end, by SIGTERM, or has had enough."""
         signal.signal(signal.SIGTERM, self._end)
         self._say(f"S {os.getpid()}")
-        if self._spec.subscribe == "assign":
+        way, _, chosen = self._spec.subscribe.partition(":")
+        if way == "assign":
             known = self._consumer.list_topics(timeout=30).topics
-            places = [TopicPartition(topic, n) for topic in self._spec.topics for n in known[topic].partitions]
+            places = [
+                TopicPartition(topic, n)
+                for topic in self._spec.topics
+                for n in (map(int, chosen.split(",")) if chosen else known[topic].partitions)
+            ]
             self._consumer.assign(places)
             self._assigned(self._consumer, places)
         else:
