@@ -1,7 +1,19 @@
 """The table: every situation of the corpus."""
 
 from tests.situations.row import Row
-from tests.situations.table import brokers, crashes, healthy, java, members, offsets, own, records, slow, transactions
+from tests.situations.table import (
+    around,
+    brokers,
+    crashes,
+    healthy,
+    java,
+    members,
+    offsets,
+    own,
+    records,
+    slow,
+    transactions,
+)
 
 ROWS: tuple[Row, ...] = (
     *healthy.ROWS,
@@ -13,5 +25,6 @@ ROWS: tuple[Row, ...] = (
     *java.ROWS,
     *transactions.ROWS,
     *own.ROWS,
+    *around.ROWS,
     *brokers.ROWS,
 )

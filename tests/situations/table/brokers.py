@@ -1,9 +1,9 @@
-"""Brokers that stand, die and come back: on a cluster of three, where one after the other fails."""
+"""Brokers that stand, die and come back: on clusters of three."""
 
 from tests.situations.row import Action, Moment, Program, Row, Says
 
 ON_ALL = ((1, 2, 3), (2, 3, 1))
-"""One row after the other: each begins when the looks at the one before it are over, but those after ten minutes."""
+"""One row after the other: each begins when the brokers of the one before it are back."""
 
 ROWS = (
     Row(
@@ -31,7 +31,7 @@ ROWS = (
         cause="the only broker that has t:1 is dead",
         programs=(Program(commit="each"),),
         replicas=((1,), (3,)),
-        warm_s=270,
+        own_brokers=True,
         begin=(Action(0, "kill-broker", "leader t:1"),),
         right=Says(describe="no leader|without (a )?leader"),
         wrong=Says(lag="stop stall"),

@@ -71,6 +71,20 @@ ROWS = (
         timeouts="session 10 s",
     ),
     Row(
+        id="crash-before-commit",
+        cause="commits each 60 s, and dies 20 s after each start: it reads the same records again and again",
+        programs=(
+            Program(commit="each", restart_s=2),
+            Program(commit="timer:60", name="dying", life="20s", restart_s=2, waits=True),
+        ),
+        begin=(Action(0, "end", "app-0"), Action(1, "start", "dying")),
+        right=Says(rules=STORM, describe="crash loop", history="crash-loop"),
+        allowed=BETWEEN_LIVES,
+        wrong=Says(describe="cannot be processed", doctor="ends every process that reads it"),
+        harms=("reset",),
+        timeouts="session 10 s",
+    ),
+    Row(
         id="crash-3-members",
         cause="record P kills the member that has t:0, and goes from member to member",
         programs=(Program(commit="each", members=3, bad="kill9", restart_s=2),),

@@ -4,6 +4,9 @@ from tests.situations.row import Action, Feed, Program, Row, Says
 
 CONSUMER = {"group.protocol": "consumer"}
 STATIC = {"group.instance.id": "app-{n}", "session.timeout.ms": "30000"}
+ALIKE = {"client.id": "app-1{n}"}
+"""The names of all pods of a deployment have its name in front."""
+
 NO_READER = Says(lag="no-reader")
 """A group between two runs has no reader: true, and nothing to be alarmed at."""
 
@@ -168,7 +171,7 @@ ROWS = (
         id="h-autoscaler",
         healthy=True,
         cause="one to four to two to five members and back, as the load asks for",
-        programs=(Program(commit="auto"), Program(commit="auto", name="more", members=4, waits=True)),
+        programs=(Program(commit="auto"), Program(commit="auto", name="more", members=4, waits=True, settings=ALIKE)),
         topics={"t": 6},
         begin=(
             *(Action(0, "start", f"more-{n}") for n in (0, 1, 2)),

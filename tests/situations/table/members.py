@@ -1,9 +1,13 @@
 """Members that differ from the others, come and go, or are gone."""
 
-from tests.situations.row import Action, At, Feed, Moment, Program, Row, Says
+from tests.situations.row import Action, At, Feed, Later, Moment, Program, Row, Says
 
 STORM = "rebalance-storm"
 WHILE_IT_WAITS = Says(lag="stop stall", rules="stalled-commits")
+
+
+GONE = Says(describe="0-static.*session ended.*took its partitions over", history="session-expired")
+"""Others read what a member had; that it was lost is still worth a line."""
 
 
 def static(session_ms: int) -> dict[str, str]:
@@ -41,13 +45,20 @@ ROWS = (
     Row(
         id="static-gone",
         cause="a static member was killed and stays away: its partitions wait until its session ends",
-        programs=(Program(commit="each", members=2, settings=static(300000)),),
+        programs=(Program(commit="each", members=2, settings=static(240000)),),
         begin=(Action(0, "kill", "app-0"),),
         right=Says(lag="stop", describe="0-static"),
         allowed=Says(rules="stalled-commits skewed-lag static-session"),
         harms=("evict 1-static", "reset"),
         helps=("evict --instance 0-static",),
-        timeouts="session 5 m",
+        timeouts="session 4 m",
+        later=Later(
+            Moment.TEN_MINUTES,
+            "its session ended after 4 minutes, and the other member reads its partitions",
+            reads=("t:0", "t:1"),
+            right=GONE,
+            harms=("evict", "reset"),
+        ),
     ),
     Row(
         id="no-rejoin",
@@ -58,8 +69,18 @@ ROWS = (
         ),
         topics={"t": 4},
         begin=(Action(0, "poison", "t:0"), Action(5, "start", "fourth")),
+        at=(At("t:0"),),
         right=Says(rules="rebalance-waits", describe="waits (for|until)"),
         allowed=WHILE_IT_WAITS,
+        later=Later(
+            Moment.TEN_MINUTES,
+            "the rebalance left it out after 5 minutes; the next one got t:0 and t:1, and hangs at P; others read on",
+            at=(At("t:0", offset="P", committed="P"), At("t:1")),
+            reads=("t:2", "t:3"),
+            right=Says(lag="stop", rules="stalled-commits", describe="owns t:0 and 1 more.*still heartbeats"),
+            wrong=Says(describe="it polls"),
+            helps=("reset --to-offset t:0=P+1 --save-skipped",),
+        ),
     ),
     Row(
         id="flapper",
@@ -162,7 +183,7 @@ ROWS = (
         id="static-leader-gone",
         cause="a static member was killed as a third one joined: the rebalance waits until its session ends",
         programs=(
-            Program(commit="each", members=2, settings=static(300000)),
+            Program(commit="each", members=2, settings=static(240000)),
             Program(commit="each", name="third", waits=True),
         ),
         topics={"t": 3},
@@ -171,8 +192,14 @@ ROWS = (
         allowed=WHILE_IT_WAITS,
         harms=("evict 1-static", "reset"),
         helps=("evict --instance 0-static",),
-        named_by=Moment.HALF_A_MINUTE,
-        timeouts="session 5 m",
+        timeouts="session 4 m",
+        later=Later(
+            Moment.TEN_MINUTES,
+            "its session ended after 4 minutes, and with it the rebalance: the two others read all partitions",
+            reads=("t:0", "t:1", "t:2"),
+            right=GONE,
+            harms=("evict", "reset"),
+        ),
     ),
     Row(
         id="hot-key",

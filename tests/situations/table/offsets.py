@@ -1,6 +1,6 @@
 """Offsets that were moved or fell out of the log, and topics that were left."""
 
-from tests.situations.row import Action, At, Feed, Moment, Program, Row, Says
+from tests.situations.row import Action, At, Feed, Later, Moment, Program, Row, Says
 
 ROWS = (
     Row(
@@ -128,7 +128,12 @@ ROWS = (
         right=Says(rules="never-read", describe="t:2.*(no commit|no member|never|unread)"),
         allowed=Says(lag="warn"),
         helps=("restart",),
-        named_by=Moment.TEN_MINUTES,
         timeouts="metadata.max.age.ms 9 m",
+        later=Later(
+            Moment.TEN_MINUTES,
+            "its client has seen the partition, and has read it from its start",
+            healthy=True,
+            reads=("t:0", "t:1", "t:2"),
+        ),
     ),
 )

@@ -1,8 +1,9 @@
 """Members that hang, or take too long."""
 
-from tests.situations.row import Action, At, Feed, Program, Row, Says
+from tests.situations.row import Action, At, Feed, Later, Moment, Program, Row, Says
 
 POISON = (Action(0, "poison", "t:0"),)
+SKIP = ("reset --to-offset t:0=P+1 --save-skipped",)
 MINUTE = {"max.poll.interval.ms": "60000"}
 
 ROWS = (
@@ -15,7 +16,7 @@ ROWS = (
         right=Says(describe="max.poll.interval.ms.*(hang|hung|process)", history="poll-interval-exceeded"),
         allowed=Says(lag="no-reader stop", rules="no-reader stalled-commits"),
         wrong=Says(history="session-expired"),
-        helps=("reset --to-offset t:0=P+1 --save-skipped",),
+        helps=SKIP,
         timeouts="max.poll.interval.ms 60 s",
     ),
     Row(
@@ -26,7 +27,20 @@ ROWS = (
         at=(At("t:0", offset="P", committed="P"),),
         right=Says(lag="stop", rules="stalled-commits", describe="<P>"),
         allowed=Says(lag="no-reader", rules="no-reader rebalance-storm"),
-        helps=("reset --to-offset t:0=P+1 --save-skipped",),
+        helps=SKIP,
+        later=Later(
+            Moment.TEN_MINUTES,
+            "after its max.poll.interval.ms of 5 minutes it has left; the other one got t:0 too, and hangs at P",
+            at=(At("t:0", offset="P", committed="P"), At("t:1")),
+            right=Says(
+                lag="stop no-reader",
+                rules="stalled-commits no-reader",
+                describe="owns t:0 and 1 more stuck partition and still heartbeats|"
+                "max.poll.interval.ms.*(hang|hung|process)|<P>",
+            ),
+            wrong=Says(describe="it polls"),
+            helps=SKIP,
+        ),
     ),
     Row(
         id="hang-endless",
