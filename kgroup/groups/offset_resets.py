@@ -7,6 +7,7 @@ with ``assign()`` sends it, administrators do not.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 from msgspec.structs import replace
@@ -30,11 +31,15 @@ from kgroup.support.units import human_count, plural
 
 
 class ResetPartition(msgspec.Struct, frozen=True):
-    """A partition that was moved from the offset ``old``; ``commit`` is the last one before a member commits again."""
+    """A partition that was moved from the offset ``old``; ``commit`` is the last one before a member commits again.
+
+    ``topic_id`` is that of the topic at that commit, None before Kafka 4.1.
+    """
 
     old: int
     at_ms: int
     commit: LoggedCommit
+    topic_id: str | None = None
 
     @property
     def moved(self) -> int:
@@ -79,9 +84,13 @@ class OffsetReset(msgspec.Struct, frozen=True):
         yield commit_history(group)
 
 
-def offset_resets(commits: Mapping[TopicPartition, Sequence[LoggedCommit]], now_ms: int) -> tuple[OffsetReset, ...]:
-    """The resets of the last hour that are not undone, the newest first."""
-    moved = [row for of_partition in commits.values() for row in _moved(of_partition)]
+def offset_resets(
+    commits: Mapping[TopicPartition, Sequence[LoggedCommit]],
+    now_ms: int,
+    topic_ids: Mapping[int, str] = MappingProxyType({}),
+) -> tuple[OffsetReset, ...]:
+    """The resets of the last hour that are not undone, the newest first. ``topic_ids`` are by the log offset."""
+    moved = [row for of_partition in commits.values() for row in _moved(of_partition, topic_ids)]
     requests: list[list[ResetPartition]] = []
     for row in sorted(moved, key=lambda row: -row.at_ms):
         if row.commit.timestamp_ms <= now_ms - RESET_SHOWN.value:
@@ -96,14 +105,29 @@ def offset_resets(commits: Mapping[TopicPartition, Sequence[LoggedCommit]], now_
     )
 
 
-def _moved(commits: Sequence[LoggedCommit]) -> list[ResetPartition]:
+def without_recreated(resets: Sequence[OffsetReset], present_ids: Mapping[str, str | None]) -> tuple[OffsetReset, ...]:
+    """Those of topics that are still the same, as far as is known: a recreated one has nothing to undo."""
+    found = []
+    for reset in resets:
+        ids = ((row, present_ids.get(row.commit.topic)) for row in reset.rows)
+        rows = tuple(row for row, present in ids if present is None or row.topic_id in (None, present))
+        if rows:
+            found.append(replace(reset, rows=rows))
+    return tuple(found)
+
+
+def _moved(commits: Sequence[LoggedCommit], topic_ids: Mapping[int, str]) -> list[ResetPartition]:
     found: list[ResetPartition] = []
     before: LoggedCommit | None = None
     read = False  # before a member has committed, the group is set up
     for commit in commits:
         read |= not commit.by_tool
         if commit.by_tool and before is not None and read and CatchupCommitTag.of(commit.metadata) is None:
-            row = ResetPartition(before.offset, commit.timestamp_ms, commit)
+            row = ResetPartition(before.offset, commit.timestamp_ms, commit, topic_ids.get(commit.log_offset))
+            if topic_ids.get(before.log_offset, row.topic_id) != row.topic_id:
+                found.clear()  # the offsets before are of another topic
+                before = commit
+                continue
             if before.by_tool and found and found[-1].commit is before:
                 row = replace(found.pop(), commit=commit)
             undone = next((at for at, earlier in enumerate(found) if _undoes(row, earlier)), None)

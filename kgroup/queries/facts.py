@@ -31,7 +31,7 @@ from kgroup.groups.lag.evidence import (
 from kgroup.groups.lag.from_log import LagLogFacts, from_log
 from kgroup.groups.lag.open_commits import OpenCommit, with_transactions
 from kgroup.groups.lag.past import STEP_MS, STEPS
-from kgroup.groups.offset_resets import with_changes
+from kgroup.groups.offset_resets import OffsetReset, with_changes, without_recreated
 from kgroup.groups.passed_over import leaps
 from kgroup.groups.thresholds import LATE_SIBLING, LEAST_LAG, LONG_TRANSACTION, QUIET, RATE_SPAN, RECENT_SPAN
 from kgroup.model.groups import Group, LogRange
@@ -112,7 +112,7 @@ def read_facts(
 def _read_lag_facts(
     cluster: Cluster, groups: Sequence[Group], need: Need, now_ms: int, own: Callable[[], OwnChanges]
 ) -> tuple[LagFacts, dict[str, GroupFacts]]:
-    since_ms = {group.name: now_ms - (need.span_ms or _span_of(group)) for group in groups}
+    since_ms = {group.name: now_ms - (need.span_ms or _span_of(group, need)) for group in groups}
     back = LookBack(
         moments_ms=tuple(now_ms - span_ms for span_ms in (*RATES_MS, *(PAST_MS if need.past else ()))),
         since_ms=since_ms if need.no_log is None else {},
@@ -177,8 +177,9 @@ def _held_commits(log_facts: LagLogFacts, facts: LagFacts, now_ms: int) -> tuple
     )
 
 
-def _span_of(group: Group) -> int:
-    return _SPAN_MS if any(p.lag != 0 for p in group.partitions) else _IDLE_SPAN_MS
+def _span_of(group: Group, need: Need) -> int:
+    """A page about single groups shows resets of the last hour, whatever the lag is."""
+    return _SPAN_MS if need.surroundings or any(p.lag != 0 for p in group.partitions) else _IDLE_SPAN_MS
 
 
 class _EvidenceOfLogs:
@@ -242,7 +243,7 @@ def _of_group(
         crash_loops=() if log_facts is None else log_facts.crash_loops,
         runs=() if log_facts is None else log_facts.runs,
         shared_instances=() if log_facts is None else log_facts.shared_instances,
-        resets=() if log_facts is None else with_changes(log_facts.resets, group.name, own),
+        resets=() if log_facts is None else with_changes(_present_resets(log_facts, facts), group.name, own),
         slow_polls=None if log_facts is None else log_facts.slow_polls,
         open_commits=() if log_facts is None else _held_commits(log_facts, facts, now_ms),
         quotas=quotas if isinstance(quotas, tuple) else (),
@@ -265,6 +266,14 @@ def _of_group(
         stopped=None if log is None else log.reach.stopped,
         unread=unread,
     )
+
+
+def _present_resets(log_facts: LagLogFacts, facts: LagFacts) -> tuple[OffsetReset, ...]:
+    """The resets in the group's log without those of topics that were recreated since."""
+    if not log_facts.resets:
+        return ()
+    ids = {topic: each.id for topic, each in facts.layouts.items() if isinstance(each, TopicLayout)}
+    return without_recreated(log_facts.resets, ids)
 
 
 def _names_by_id(group: Group, facts: LagFacts) -> dict[str, str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from kgroup.groups.history.own_changes import OwnChanges
-from kgroup.groups.offset_resets import OffsetReset, ResetPartition, offset_resets, with_changes
+from kgroup.groups.offset_resets import OffsetReset, ResetPartition, offset_resets, with_changes, without_recreated
 from kgroup.model.groups import LoggedCommit
 from kgroup.model.topic_partition import TopicPartition
 from tests.helpers.cases.lag import MINUTE, NOW, SECOND
@@ -108,3 +108,27 @@ def test_what_a_reset_asks_for(old: int, change: str | None, *, is_empty: bool, 
 
     assert len(found) == len(commands)
     assert all(text.startswith(wanted) for text, wanted in zip(found, commands, strict=True)), found
+
+
+IDS = {-2 * MINUTE: "id-1", -MINUTE: "id-1"}
+
+
+@pytest.mark.parametrize(
+    ("ids", "present", "count"),
+    [
+        (IDS, {"orders": "id-1"}, 1),
+        # Recreated since; its topic cannot be read; a broker before 4.1.
+        (IDS, {"orders": "id-2"}, 0),
+        (IDS, {}, 1),
+        (IDS, {"orders": None}, 1),
+        ({}, {"orders": "id-2"}, 1),
+        # The offset before the reset was one of the old topic.
+        (IDS | {-2 * MINUTE: "id-0"}, {"orders": "id-1"}, 0),
+    ],
+)
+def test_a_topic_that_was_recreated_has_no_reset(
+    ids: dict[int, str], present: dict[str, str | None], count: int
+) -> None:
+    commits = {TopicPartition("orders", 0): (read(100, 2 * MINUTE), by(160, MINUTE), read(170, SECOND))}
+
+    assert len(without_recreated(offset_resets(commits, NOW, ids), present)) == count

@@ -117,12 +117,21 @@ def from_log(
         slow_polls=slow,
         generation=timeline.classic,
         shared_instances=shared_instances((one for one in others if isinstance(one, GenerationWritten)), now_ms),
-        resets=offset_resets(commits, now_ms) if by_tool and not group.is_simple else (),
+        resets=offset_resets(commits, now_ms, _topic_ids(events)) if by_tool and not group.is_simple else (),
         lost=lost,
         of_some=topics_of_some(others),
         open_commits=open_commits(opened),
         deployment=other_deployment(group, others, now_ms),
     )
+
+
+def _topic_ids(events: Sequence[Event]) -> dict[int, str]:
+    """The topic id of each commit that has one, by its log offset."""
+    return {
+        event.log_offset: event.topic_id
+        for event in events
+        if isinstance(event, CommitWritten) and event.topic_id is not None
+    }
 
 
 def _members(timeline: GroupTimeline) -> dict[str, MemberFacts]:
