@@ -108,12 +108,14 @@ def _of_catchups(at: Labels, pending: Mapping[str, Sequence[PendingCatchup] | No
     """Of a group that was released, lag is 0 while its gap waits: an alert on lag alone is green then."""
     left: list[MetricSample] = []
     deadlines: list[MetricSample] = []
+    known_of: list[MetricSample] = []
     for group, plans in pending.items():
         # The group itself still reads the gap of a plan that has not moved it.
         owed = [plan for plan in plans or () if plan.state != _NOT_MOVED]
         counts = [plan.pending_offset_count for plan in owed if plan.pending_offset_count is not None]
         known = [plan.retention_deadline_at_ms for plan in owed if plan.retention_deadline_at_ms is not None]
         of_group = (*at, ("group", group))
+        known_of.append(MetricSample(of_group, int(plans is not None and len(counts) == len(owed))))
         if plans is not None and (counts or not owed):
             left.append(MetricSample(of_group, sum(counts)))
         if known:
@@ -122,6 +124,11 @@ def _of_catchups(at: Labels, pending: Mapping[str, Sequence[PendingCatchup] | No
         "kgroup_catchup_pending_offsets",
         "Offsets that catch-ups of a consumer group have released and not delivered yet, 0 without one",
         tuple(left),
+    )
+    yield Metric(
+        "kgroup_catchup_pending_known",
+        "1 where that is known of a consumer group, 0 where the ledger or a plan in it could not be read",
+        tuple(known_of),
     )
     yield Metric(
         "kgroup_catchup_retention_deadline_timestamp_seconds",

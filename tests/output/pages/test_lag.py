@@ -296,6 +296,14 @@ def test_what_catchups_have_not_delivered_is_a_metric_of_its_own() -> None:
     metrics = lag_metrics([], "prod", None, pending)
 
     assert samples(metrics, "kgroup_catchup_pending_offsets") == {"two": 42, "planned": 0, "one-unknown": 5, "none": 0}
+    assert samples(metrics, "kgroup_catchup_pending_known") == {
+        "two": 1,
+        "planned": 1,
+        "one-unknown": 0,
+        "all-unknown": 0,
+        "none": 1,
+        "unread": 0,
+    }
     assert samples(metrics, "kgroup_catchup_retention_deadline_timestamp_seconds") == {"two": 7.5}
 
 
