@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -21,6 +22,15 @@ NO_LEADER = "which member leads is not known"
 WHO_JOINED = "which have not is not known"
 
 
+POD_0 = "probably pod-0 has not: it stopped committing at"
+ENDS = ", so it hangs or is dead; if it is dead, its session ends at about"
+M, S = MINUTE, SECOND
+
+
+def joining(first_s: int, other_s: int, **other: int) -> dict[str, Any]:
+    return {"state": "PreparingRebalance", "silent": (first_s * SECOND, other_s * SECOND), **other}
+
+
 @dataclass(frozen=True)
 class Wait:
     """Two members with a partition each, of which the first led the newest generation; and what is said."""
@@ -33,6 +43,8 @@ class Wait:
     """Since the last commit of each partition."""
     pause: int = 5 * SECOND
     lag: int = 1000
+    age: int = 0
+    """Of the first unread record; 0: it came as the commits ended."""
     static: bool = True
     listed: tuple[str, ...] = ("pod-0", "pod-1")
     session: int = 5 * MINUTE
@@ -46,7 +58,7 @@ class Wait:
     def judge(self) -> tuple[Group, LagEvidence]:
         roster = [replace(member(name), instance_id=name if self.static else None) for name in self.listed]
         parts = [
-            Part(n, self.lag, commits=tuple(steady(10_000_000, 100, ago, self.pause, self.times)))
+            Part(n, self.lag, age=self.age or ago, commits=tuple(steady(10_000_000, 100, ago, self.pause, self.times)))
             for n, ago in enumerate(self.silent)
         ]
         of_generation: tuple[GenerationMember, ...] = tuple(
@@ -88,6 +100,25 @@ WAITS = (
         state="PreparingRebalance",
         listed=("pod-0", "pod-1", "pod-2"),
     ),
+    # Before all members have joined again, one that went silent before the others is named.
+    Wait(
+        "a static one is silent",
+        f"{POD_0} 01:33:40Z, 2m before the others{ENDS} 01:38:40Z",
+        "pod-0",
+        **joining(180, 60),
+    ),
+    Wait(
+        "its session is over: it lives",
+        f"{POD_0} 01:33:40Z, 2m before the others, so it hangs",
+        **joining(180, 60, session=M),
+    ),
+    Wait("one heartbeat may be later", f"{POD_0} 01:35:20Z, 20s before the others, so it hangs", **joining(80, 60)),
+    Wait(
+        "a dynamic one is silent", f"{POD_0} 01:33:40Z, 2m before the others, so it", **joining(180, 60), static=False
+    ),
+    Wait("within a heartbeat", WHO_JOINED, **joining(63, 60, pause=S)),
+    Wait("within two of its pauses", WHO_JOINED, **joining(69, 60, pause=5 * S)),
+    Wait("it had nothing to read", WHO_JOINED, **joining(180, 60, age=62 * S)),
     Wait("it may have just begun", None, silent=(30 * SECOND, 60 * SECOND)),
     Wait("the usual pause", None, pause=30 * SECOND),
     Wait("nothing to read", None, lag=0),
@@ -109,12 +140,12 @@ def test_for_whom_a_rebalance_waits(wait: Wait) -> None:
     assert found is not None
     assert wait.said in found.words
     assert found.words.startswith("no commit since ")
-    assert (None if found.leader is None else found.leader.member_id) == wait.led_by
-    assert (LEADER_ONLY in found.words) == (wait.led_by is not None)
+    assert (None if found.member is None else found.member.member_id) == wait.led_by
+    assert (LEADER_ONLY in found.words) == (wait.led_by is not None and wait.state == "CompletingRebalance")
 
 
 @pytest.mark.parametrize("static", [True, False])
-def test_only_the_leader_is_to_be_removed(static: bool) -> None:
+def test_only_the_one_that_holds_it_up_is_to_be_removed(static: bool) -> None:
     option = "--instance" if static else "--member"
     for wait in WAITS:
         if wait.static is static:

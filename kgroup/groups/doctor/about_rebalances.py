@@ -141,19 +141,19 @@ def rebalance_waits(snapshot: GroupSnapshot) -> Answer:
     if wait is None:
         return WAITS.early(f"a rebalance is under way ({group.state}); it may have just begun")
     silent_ms = snapshot.now_ms - wait.since_ms
-    if wait.leader is None and silent_ms < RESTART.value:
+    if wait.member is None and silent_ms < RESTART.value:
         return WAITS.early(f"a rebalance for less than {RESTART.text}, which may be a restart")
     return WAITS.finding(
         Severity.CRITICAL if silent_ms >= DESERTED.value else Severity.WARNING,
         wait.words,
-        remedy="if the leader is dead, remove it: the others continue within seconds"
-        if wait.leader is not None
+        remedy="if that member is dead, remove it: the others continue within seconds"
+        if wait.member is not None
         else "find the member that hangs or is dead: it has stopped committing, and its log ends",
         numbers={"silent_ms": silent_ms, "member_count": len(group.members or ())},
-        affected=() if wait.leader is None else (labels(group)[wait.leader.member_id],),
+        affected=() if wait.member is None else (labels(group)[wait.member.member_id],),
         commands=(
             kgroup_command("history", group.name, "--since", "1h"),
-            *(() if wait.leader is None else (evict_member(group.name, wait.leader),)),
+            *(() if wait.member is None else (evict_member(group.name, wait.member),)),
         ),
     )
 

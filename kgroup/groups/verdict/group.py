@@ -162,7 +162,7 @@ _SESSION_MS = 45_000
 def _gone(fact: Concluded | None, wait: RebalanceWait | None, silent: SilentMember | None) -> Member | None:
     """The member that all wait for if its process is gone."""
     if wait is not None:
-        return wait.leader
+        return wait.member
     named = fact is not None and Trouble.MEMBER_GONE in fact.alternatives
     return silent.member if silent is not None and named else None
 
