@@ -11,7 +11,7 @@ from kgroup.groups.doctor.finding import Answer, Rule, Severity, kgroup_command,
 from kgroup.groups.doctor.snapshot import NO_COMMITS, GroupSnapshot
 from kgroup.groups.member_labels import labels
 from kgroup.groups.migration.check import MigrationPath, ReadinessResult
-from kgroup.groups.thresholds import MEMBER_SKEW, MEMBER_SKEW_LEAST, SETTLED, STANDBY
+from kgroup.groups.thresholds import MEMBER_SKEW, MEMBER_SKEW_LEAST, SETTLED, STANDBY, STORM_WINDOW
 from kgroup.model.groups import Member
 from kgroup.support.units import plural, some_of
 
@@ -37,6 +37,12 @@ OTHER_DEPLOYMENT = Rule(
     "members of another deployment are in the group, and have partitions",
     "KafkaConsumer documentation: group.id names one logical subscriber",
     (SETTLED,),
+)
+LOST = Rule(
+    "lost-member",
+    "a member was silent for its session and is not back: it died, was frozen, or lost the network",
+    "Kafka's documentation of session.timeout.ms; KIP-62",
+    (STORM_WINDOW,),
 )
 MIGRATE = Rule(
     "ready-to-migrate",
@@ -184,6 +190,24 @@ def other_deployment(snapshot: GroupSnapshot) -> Answer:
             kgroup_command("describe", snapshot.group.name, "--members", "--verbose"),
             kgroup_command("history", snapshot.group.name),
         ),
+    )
+
+
+def lost_member(snapshot: GroupSnapshot) -> Answer:
+    """The member that ``describe`` names. INFO: others have its partitions, and Streams ends so in each deployment."""
+    if snapshot.history is None:
+        return LOST.unknown(snapshot.why("history", "the history in __consumer_offsets was not read"))
+    lost = snapshot.history.lost
+    if lost is None or snapshot.crash_loops:
+        return ()
+    return LOST.finding(
+        Severity.INFO,
+        lost.words(snapshot.now_ms),
+        remedy="if it was not stopped on purpose, check whether its process still runs: one that is frozen, in a long "
+        "garbage collection or without a network sends no heartbeat; one whose handler hangs does",
+        numbers={"session_timeout_ms": lost.session_ms, "lost_ms": snapshot.now_ms - lost.at_ms},
+        affected=(lost.name,),
+        commands=(kgroup_command("history", snapshot.group.name, "--since", "1h"),),
     )
 
 

@@ -9,6 +9,7 @@ from math import ceil
 from kgroup.groups.doctor.finding import Answer, Rule, Severity, duration, kgroup_command, quoted, utc_minute
 from kgroup.groups.doctor.snapshot import GroupSnapshot, Rebalance
 from kgroup.groups.history.crash_loops import crash_loop_words
+from kgroup.groups.history.slow_polls import SlowPolls
 from kgroup.groups.member_labels import labels
 from kgroup.groups.next_commands import evict_member, peek_group
 from kgroup.groups.rebalance_wait import rebalance_wait
@@ -33,6 +34,7 @@ from kgroup.groups.thresholds import (
 from kgroup.groups.timeline.steps import CREEPING_LOOP as CREEPING_ATTEMPTS
 from kgroup.groups.timeline.steps import LOOP as LOOP_ATTEMPTS
 from kgroup.groups.timeline.steps import CrashLoop
+from kgroup.groups.verdict.facts import slow_polls_in
 from kgroup.support.units import percent, plural, some_of
 
 LOOP = Threshold(
@@ -109,8 +111,7 @@ def rebalance_storm(snapshot: GroupSnapshot) -> Answer:
     return REBALANCE_STORM.finding(
         Severity.CRITICAL if going_on and heavy and window is latest else Severity.WARNING,
         f"{rebalance_count} in {duration(span)}, {now}{stopped_text}{by}",
-        remedy="find the members that leave: those that leave max.poll.interval.ms after joining are too slow (fewer "
-        "max.poll.records, or a longer interval); those that leave a session timeout after joining crash or pause",
+        remedy=_remedy(_slow_polls(snapshot)),
         numbers={
             "rebalance_count": rebalance_count,
             "span_ms": span,
@@ -119,6 +120,25 @@ def rebalance_storm(snapshot: GroupSnapshot) -> Answer:
         },
         affected=[member for member, _ in culprits],
         commands=(kgroup_command("history", snapshot.group.name, "--since", "1h"),),
+    )
+
+
+def _slow_polls(snapshot: GroupSnapshot) -> SlowPolls | None:
+    """The members that left at one place as they did not poll, if that happened again and again."""
+    slow = slow_polls_in(snapshot.lag, snapshot.evidence)
+    return slow if slow is not None and len(slow.left) > 1 else None
+
+
+def _remedy(slow: SlowPolls | None) -> str:
+    if slow is None:
+        return (
+            "find the members that leave: those that leave max.poll.interval.ms after joining are too slow (fewer "
+            "max.poll.records, or a longer interval); those that leave a session timeout after joining crash or pause"
+        )
+    return (
+        f"{plural(len(slow.left), 'member')} left as they did not poll for {duration(slow.left[-1].poll_ms)} "
+        f"(max.poll.interval.ms), at {some_of([f'{tp}' for tp in slow.places])}: fewer max.poll.records or a longer "
+        "interval let a slow batch end; a thread dump shows a call that hangs"
     )
 
 
@@ -269,8 +289,8 @@ def not_static(snapshot: GroupSnapshot) -> Answer:
     if history is None:
         return NOT_STATIC.unknown(snapshot.why("history", _NO_HISTORY))
     restarts = [r for r in history.restarts if r.instance_id is None and (r.away_ms or 0) <= BACK_SOON.value]
-    if len(restarts) < MEMBER_RESTARTS.value or snapshot.crash_loops:
-        return ()  # An instance id does not keep a process alive.
+    if len(restarts) < MEMBER_RESTARTS.value or snapshot.crash_loops or _slow_polls(snapshot) is not None:
+        return ()  # An instance id neither keeps a process alive, nor makes it faster.
     names = sorted({restart.member for restart in restarts})
     longest = max((r.away_ms for r in restarts if r.away_ms is not None), default=0)
     away = f"away {duration(longest)} at most" if longest else "back at once"

@@ -12,6 +12,7 @@ from kgroup.groups.doctor.snapshot import (
     Rebalance,
     RebalanceHistory,
 )
+from kgroup.groups.history.lost_members import lost_member
 from kgroup.groups.history.summary import GroupHistory, HistoryQuery, group_history
 from kgroup.groups.timeline.steps import DEPARTURES, Cause, HistoryStep, PresentMember, SignatureKind, StepKind
 from kgroup.model.group_log import CommitWritten, Event, ScannedRange
@@ -56,6 +57,7 @@ def history_of(full_history: GroupHistory) -> RebalanceHistory:
         full_history.suspects,
         full_history.runs,
         full_history.slow_polls,
+        lost_member(steps, full_history.span.now_ms),
     )
 
 

@@ -54,6 +54,7 @@ GROUP_RULES: tuple[tuple[Rule, OfGroup], ...] = (
     (about_lag.SKEWED_LAG, about_lag.skewed_lag),
     (about_members.SKEWED, about_members.skewed_partitions),
     (about_members.IDLE, about_members.idle_members),
+    (about_members.LOST, about_members.lost_member),
     (about_rebalances.EAGER, about_rebalances.eager_assignor),
     (about_rebalances.NOT_STATIC, about_rebalances.not_static),
     (about_timeouts.SESSION, about_timeouts.session_restart),

@@ -11,6 +11,7 @@ from functools import cached_property
 import msgspec
 from msgspec.structs import replace
 
+from kgroup.groups.history.lost_members import LostMember
 from kgroup.groups.history.runs import Run
 from kgroup.groups.history.slow_polls import SlowPolls
 from kgroup.groups.lag.evidence import EvidenceSource, LagEvidence, MemberFacts, PartitionEvidence
@@ -81,7 +82,7 @@ class RebalanceHistory(msgspec.Struct, frozen=True):
     """Rebalances and restarts, oldest first, since ``since_ms``: the log was read back to that time.
 
     ``crash_loops`` are suspected: whether their records are unread, the log of the group does not show. ``runs`` and
-    ``slow_polls`` are of the whole log that was read.
+    ``slow_polls`` are of the whole log that was read. ``lost`` is the last member that went in silence.
     """
 
     since_ms: int
@@ -90,6 +91,7 @@ class RebalanceHistory(msgspec.Struct, frozen=True):
     crash_loops: tuple[CrashLoop, ...] = ()
     runs: tuple[Run, ...] = ()
     slow_polls: SlowPolls | None = None
+    lost: LostMember | None = None
 
 
 class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
@@ -188,6 +190,7 @@ class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
             crash_loops=self.history.crash_loops if self.history else (),
             runs=self.history.runs if self.history else (),
             slow_polls=self.history.slow_polls if self.history else None,
+            lost=self.history.lost if self.history else None,
             unknown=({EvidenceSource.COMMITS: self.why("commits", NO_COMMITS)} if self.commits is None else {})
             | ({EvidenceSource.QUOTAS: self.unread["quotas"]} if "quotas" in self.unread else {}),
         )

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from kgroup.groups.doctor.about_catchups import pending_catchup
 from kgroup.groups.doctor.about_lag import asks_for_first_unread, no_reader, stalled_commits
 from kgroup.groups.doctor.about_offsets import never_read
-from kgroup.groups.doctor.about_rebalances import not_static, rebalance_waits
+from kgroup.groups.doctor.about_rebalances import not_static, rebalance_storm, rebalance_waits
 from kgroup.groups.doctor.about_timeouts import session_restart
 from kgroup.groups.doctor.diagnose import diagnose_cluster, diagnose_group
 from kgroup.groups.doctor.finding import Answer, Finding, NotChecked
@@ -118,6 +118,13 @@ def test_no_live_member_is_to_be_removed(case: Case) -> None:
         maybe = {each for each in evicted if f"{each}: no commit of it since" in found.evidence}
         assert evicted <= gone | maybe
         assert not maybe or "if its process is gone" in found.evidence
+
+
+def test_the_remedy_of_a_storm_names_members_that_do_not_poll() -> None:
+    """Of four such exits the log showed one for certain, and three by the time that they took."""
+    (found,) = (each for each in rebalance_storm(doctor_of_members.slow_twice()) if isinstance(each, Finding))
+
+    assert found.remedy.startswith("2 members left as they did not poll for 5m (max.poll.interval.ms), at orders:0: ")
 
 
 @for_each("rule", ORDER)

@@ -13,6 +13,7 @@ from kgroup.groups.doctor.snapshot import (
     RebalanceHistory,
     TopicDetails,
 )
+from kgroup.groups.history.lost_members import LostMember
 from kgroup.groups.lag.evidence import MemberFacts
 from kgroup.groups.migration.check import MigrationPath, Readiness, ReadinessResult
 from kgroup.groups.other_deployments import OtherDeployment
@@ -46,6 +47,7 @@ from tests.helpers.cases.doctor import (
     member,
     partition,
 )
+from tests.helpers.cases.doctor_of_offsets import polled_late, standing
 
 STAGING = OtherDeployment(("enrich-staging-0",), ("10.9.0.1",), 1, 6, NOW - M, sure=True)
 EACH = tuple(member(f"m{number}", number) for number in range(6))
@@ -72,7 +74,22 @@ def crashing(*ago_ms: int, number: int = 3, unread_ms: int | None = None, lag: i
     return replace(having((A, B), rows), history=past, logs={**HEALTHY.logs, TopicPartition("orders", number): unread})
 
 
+LOST = LostMember("enrich-2", NOW - 2 * M, 45_000, ("enrich-0",))
 DEATHS = (80 * S, 60 * S, 40 * S, 20 * S)
+
+
+def also_lost(snapshot: GroupSnapshot) -> GroupSnapshot:
+    assert snapshot.history is not None
+    return replace(snapshot, history=replace(snapshot.history, lost=LOST))
+
+
+def slow_twice(*restarts_after: int) -> GroupSnapshot:
+    """A storm of members that left orders:0 twice as they did not poll, and came back."""
+    stands = polled_late(standing(11 * M), 10 * M, 4 * M)
+    assert stands.history is not None
+    found = stormy(6, M)
+    past = replace(found, slow_polls=stands.history.slow_polls, restarts=restarts(*restarts_after).restarts)
+    return replace(stands, history=past)
 
 
 def uncommitted(snapshot: GroupSnapshot) -> GroupSnapshot:
@@ -350,6 +367,31 @@ CASES = (
         PARTLY,
         "back to",
     ),
+    # lost-member
+    Case("lost-member", "none", HEALTHY, None),
+    Case(
+        "lost-member",
+        "frozen",
+        replace(HEALTHY, history=RebalanceHistory(NOW - H, lost=LOST)),
+        INFO,
+        "enrich-2 left: its session ended at 07:58:00Z (no heartbeat for 45s): it died, hung or lost the network",
+    ),
+    Case(
+        "lost-member",
+        "in a crash loop",
+        also_lost(crashing(*DEATHS)),
+        None,
+    ),
+    Case("lost-member", "no log", replace(HEALTHY, history=None), UNKNOWN, "was not read"),
+    # members that do not poll, and leave again and again
+    Case(
+        "rebalance-storm",
+        "of members that do not poll",
+        slow_twice(),
+        WARNING,
+        "6 in 5m, not over",
+    ),
+    Case("not-static", "members that do not poll", slow_twice(S, S, S), None),
     # eager-assignor
     Case(
         "eager-assignor",
