@@ -23,6 +23,11 @@ def group_history(group: str) -> Hint:
     return Hint("{}", ("history", group))
 
 
+def describe_group(group: str) -> Hint:
+    """``kgroup describe``: another group that matters for the one that was asked about."""
+    return Hint("{}", ("describe", group))
+
+
 def commit_history(group: str) -> Hint:
     """``kgroup history --commits``: who may have moved its offsets, and when."""
     return Hint("{}", ("history", group, "--commits"))

@@ -55,6 +55,9 @@ DESERTED = Threshold("time without a reader that is critical", 900_000, "ms", "l
 ABANDONED = Threshold(
     "time without a reader from which it is a warning again", 86_400_000, "ms", "a day: the group is probably not used"
 )
+TAKEN_OVER = Threshold(
+    "time between the end of a group and the start of one that replaces it", 600_000, "ms", "longer than a deployment"
+)
 QUIET = Threshold("time without a commit of another group that is quiet", 3_600_000, "ms", "its lag shows nothing")
 
 RESET_SHOWN = Threshold(

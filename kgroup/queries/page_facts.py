@@ -1,4 +1,4 @@
-"""What only the page of few groups shows of them: topics on which nothing arrives, and partitions never read."""
+"""What only the page of few groups shows: quiet topics, partitions never read, a group that may have replaced one."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from kgroup.groups.lag.evidence import LagEvidence, QuietTopic, UncommittedParti
 from kgroup.groups.lag.past import quiet_partitions
 from kgroup.model.groups import Group, LogRange
 from kgroup.model.topic_partition import TopicPartition
+from kgroup.queries.successors import read_successors
 from kgroup.support.errors import KgroupError
 
 _BUDGET_S = 1.0
@@ -22,10 +23,11 @@ def with_page_facts(
     cluster: Cluster, groups: Sequence[Group], known: Mapping[str, LagEvidence]
 ) -> dict[str, LagEvidence]:
     """The evidence with these facts; without them where they cannot be read. Most groups need no request for it."""
+    successors = read_successors(cluster, groups, {name: each.state_since_ms for name, each in known.items()})
     quiet = {group.name: quiet_partitions(group, known[group.name]) for group in groups}
     topics = {tp.topic for logs in quiet.values() for tp in logs}
     topics |= {p.topic for group in groups if group.is_empty for p in group.partitions if p.commit is not None}
-    found = dict(known)
+    found = {name: replace(each, successor=successors.get(name)) for name, each in known.items()}
     if not topics:
         return found
     try:
@@ -51,7 +53,7 @@ def with_page_facts(
     for group in groups:
         uncommitted = ((tp, views.get(tp)) for tp in others.get(group.name, ()))
         found[group.name] = replace(
-            known[group.name],
+            found[group.name],
             quiet=tuple(_quiet_topics(quiet[group.name], times_ms)),
             uncommitted=tuple(
                 UncommittedPartition(tp, view.end - view.start)

@@ -164,3 +164,39 @@ def test_a_topic_on_which_nothing_arrives_and_partitions_without_a_commit(
     page = kgroup("describe", group).stdout
     assert "nothing arrives" not in page
     assert "NEVER-READ" in page
+
+
+def commits_both(world: KafkaWorld, member: Member, group: str) -> None:
+    """Have a member commit until the group has a commit of two partitions."""
+
+    def done() -> bool:
+        member.commit()
+        return len(world.offsets(group)) == 2
+
+    wait_for(done, "commits of both partitions")
+
+
+def test_a_group_that_another_one_has_replaced(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, bystander: str
+) -> None:
+    """A group that reads a part of the partitions has not, nor has one that was there before."""
+    topic, old, new, part = world.topic(name("ledger"), partitions=2), name("v1"), name("v2"), name("part")
+    for partition in (0, 1):
+        world.produce(topic, 3, partition=partition)
+    world.commit(part, {(topic, 0): 3})
+    before = members.classic(old, topic)
+    members.stable(before, partitions=2)
+    commits_both(world, before, old)
+    before.close()
+    wait_for(lambda: world.groups()[old][1] == "empty", "Empty")
+    for partition in (0, 1):
+        world.produce(topic, 3, partition=partition)
+    after = members.classic(new, topic)
+    members.stable(after, partitions=2)
+    commits_both(world, after, new)
+
+    verdict = kgroup("describe", old, "-o", "json").data[0]["verdict"]
+
+    assert (verdict["conclusion"]["cause"], verdict["conclusion"]["alternatives"]) == ("replaced", ["no-reader"])
+    assert verdict["next"].startswith(f"no member reads; {new} began to read these partitions at ")
+    assert [command.split(" (")[0] for command in verdict["commands"]] == [f"kgroup describe {new}"]

@@ -27,6 +27,7 @@ from kgroup.groups.next_commands import (
     add_member,
     catch_up,
     delete_offsets,
+    describe_group,
     evict_member,
     peek_group,
     skip_record,
@@ -51,6 +52,7 @@ from kgroup.groups.thresholds import (
     RATE_SPAN,
     RESTART,
     STUCK,
+    TAKEN_OVER,
 )
 from kgroup.groups.verdict.facts import (
     how_stuck,
@@ -97,7 +99,7 @@ NO_READER = Rule(
     "no-reader",
     "the group is Empty while its records arrive, with a large gap, or since a reset or a release",
     "Kafka's documentation of consumer groups: an Empty group has no members",
-    (RESTART, DESERTED, ABANDONED, LEAST_UNREAD, ASSIGN_READS, LEAST_LAG, LONG_GAP),
+    (RESTART, DESERTED, ABANDONED, LEAST_UNREAD, ASSIGN_READS, LEAST_LAG, LONG_GAP, TAKEN_OVER),
 )
 LARGE_GAP = Rule(
     "large-gap",
@@ -358,7 +360,9 @@ def no_reader(snapshot: GroupSnapshot) -> Answer:
         return NO_READER.early(f"no member for less than {RESTART.text}, which may be a restart")
     if not after and (job := not_due(snapshot.lag, snapshot.evidence)):
         return NO_READER.early(job)
-    critical = not quiet and emptied_ms is not None and DESERTED.value <= (for_ms or 0) < ABANDONED.value
+    other = snapshot.successor
+    long = emptied_ms is not None and DESERTED.value <= (for_ms or 0) < ABANDONED.value
+    critical = not quiet and long and other is None
     what = "reader" if after else "member"
     age = "" if for_ms is None else f" for {duration(for_ms)}"
     tool = (
@@ -366,6 +370,7 @@ def no_reader(snapshot: GroupSnapshot) -> Answer:
     )
     past = kgroup_command("history", group.name, *(("--commits",) if by_tool else ("--since", "1d")))
     hung = f"; {slow_poll_words(slow, slow_polls_at(slow, snapshot.lag), snapshot.now_ms)}" if slow else ""
+    taken = "" if other is None else f"; {other.words(snapshot.now_ms)}"
     check = (
         "check that commit first: the history shows its jump and the command that undoes it; then " if by_tool else ""
     )
@@ -379,13 +384,18 @@ def no_reader(snapshot: GroupSnapshot) -> Answer:
     return NO_READER.finding(
         Severity.CRITICAL if critical else Severity.WARNING,
         f"{human_count(lag)} unread on {plural(len(rows), 'partition')}, no {what}{age}{_arriving(arrivals)}"
-        f"{tool}{hung}",
-        remedy=("take a thread dump of that process before its restart; " if slow else "")
+        f"{tool}{hung}{taken}",
+        remedy=("" if other is None else f"if {some_of(other.names)} replaced it, start nothing; if not, ")
+        + ("take a thread dump of that process before its restart; " if slow else "")
         + f"{check}{start}: they continue at the committed offsets; delete the group only if no "
         "consumer will read it again",
         numbers={"lag": lag, "partition_count": len(rows)} | ({} if for_ms is None else {"no_reader_ms": for_ms}),
         affected=[p.where for p in rows],
-        commands=(past, catch_up(group.name)) if large else (past,),
+        commands=(*map(describe_group, other.names), past)
+        if other is not None
+        else (past, catch_up(group.name))
+        if large
+        else (past,),
     )
 
 

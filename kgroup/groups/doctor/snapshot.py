@@ -24,6 +24,7 @@ from kgroup.groups.offset_resets import OffsetReset
 from kgroup.groups.other_deployments import OtherDeployment
 from kgroup.groups.passed_over import Leap
 from kgroup.groups.shared_instances import SharedInstance
+from kgroup.groups.successors import Successor
 from kgroup.groups.timeline.steps import CrashLoop
 from kgroup.groups.verdict.facts import crash_loops_in
 from kgroup.groups.verdict.large_gap import LargeGap, large_gap
@@ -139,6 +140,7 @@ class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
     quotas: tuple[ReadQuota, ...] = ()
     leaps: tuple[Leap, ...] = ()
     deployment: OtherDeployment | None = None
+    successor: Successor | None = None
     bootstrap: str | None = None
     unread: Mapping[str, str] = msgspec.field(default_factory=dict)
 
@@ -187,6 +189,7 @@ class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
             quotas=self.quotas,
             leaps=self.leaps,
             deployment=self.deployment,
+            successor=self.successor,
             crash_loops=self.history.crash_loops if self.history else (),
             runs=self.history.runs if self.history else (),
             slow_polls=self.history.slow_polls if self.history else None,

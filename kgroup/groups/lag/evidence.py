@@ -19,6 +19,7 @@ from kgroup.groups.offset_resets import OffsetReset
 from kgroup.groups.other_deployments import OtherDeployment
 from kgroup.groups.passed_over import Leap
 from kgroup.groups.shared_instances import SharedInstance
+from kgroup.groups.successors import Successor
 from kgroup.groups.timeline.steps import CrashLoop
 from kgroup.model.group_log import GenerationWritten
 from kgroup.model.groups import LoggedCommit
@@ -177,7 +178,8 @@ class LagEvidence(msgspec.Struct, frozen=True):
     instance ids that are taken over again and again, the worst first. ``resets`` are those of the last hour that are
     not undone, the newest first. ``open_commits`` are those that a transaction holds for a minute. ``lost`` is the last
     member that went in silence, if others go on. ``quotas`` are those on what any client may read. ``leaps`` are
-    commits far beyond the one before, ``deployment`` are members that belong to another one.
+    commits far beyond the one before, ``deployment`` are members that belong to another one. ``successor`` is a group
+    that may have replaced this one, None if that was not read.
     ``of_some`` are the topics to which some members subscribed while others did not. ``same_offset`` has the other
     groups that are at the group's offset or next to it, and have been late for a minute at least. ``quiet`` and
     ``uncommitted`` are empty if they were not read. ``unknown`` has the
@@ -204,6 +206,7 @@ class LagEvidence(msgspec.Struct, frozen=True):
     of_some: frozenset[str] = frozenset()
     leaps: tuple[Leap, ...] = ()
     deployment: OtherDeployment | None = None
+    successor: Successor | None = None
     same_offset: Mapping[TopicPartition, tuple[str, ...]] = msgspec.field(default_factory=dict)
     quiet: tuple[QuietTopic, ...] = ()
     uncommitted: tuple[UncommittedPartition, ...] = ()

@@ -12,6 +12,7 @@ from kgroup.groups.next_commands import (
     commit_history,
     delete_offsets,
     deliver_passed_over,
+    describe_group,
     evict_member,
     group_history,
     peek_group,
@@ -21,6 +22,7 @@ from kgroup.groups.next_commands import (
 from kgroup.groups.offset_resets import OffsetReset
 from kgroup.groups.passed_over import PassedOver
 from kgroup.groups.stuck_record import StuckRecord
+from kgroup.groups.successors import Successor
 from kgroup.groups.thresholds import ONE_REQUEST_MS
 from kgroup.groups.timeline.steps import CrashLoop
 from kgroup.groups.verdict.large_gap import LargeGap
@@ -36,6 +38,7 @@ def verdict_commands(
     *,
     record: StuckRecord | None = None,
     gap: LargeGap | None = None,
+    successor: Successor | None = None,
     slow: bool = False,
     gone: Member | None = None,
     fenced: bool = False,
@@ -53,8 +56,8 @@ def verdict_commands(
     left as they did not poll. ``gone`` is the one member that a rebalance, or a partition, waits for if its process is
     gone. ``fenced`` is whether an instance id is taken over again and again, which may be why an offset does not move.
     ``resets`` are those of the last hour; of them only what kgroup did not do is to be undone. ``left`` are topics that
-    the group does not read any more, ``passed`` the records that it may have passed over. ``falls`` is whether an
-    offset falls back again and again.
+    the group does not read any more, ``passed`` the records that it may have passed over. The gap of a group that has a
+    ``successor`` is not replayed: that may have read it. ``falls`` is whether an offset falls back again and again.
     """
     stops = [p for p in report.partitions if p.status is LagStatus.STOP]
     if loops or slow:
@@ -73,7 +76,13 @@ def verdict_commands(
         yield commit_history(group.name)
     yield from _undo(group, report, resets)
     yield from deliver_passed_over(passed)
-    if gap is not None:
+    yield from _of_gap(group, gap, successor)
+
+
+def _of_gap(group: Group, gap: LargeGap | None, successor: Successor | None) -> Iterator[Hint]:
+    if successor is not None:
+        yield from map(describe_group, successor.names)
+    elif gap is not None:
         few = bool(group.members) and len(group.members or ()) < len(group.partitions)
         if gap.needs_members and few and not group.is_rebalancing:
             yield add_member(group.name)

@@ -23,6 +23,7 @@ class Trouble(ExplainedEnum):
     CALL_HANGS = "call-hangs", "a call of the application does not return"
     NOT_DUE = "job-not-due", "the group is a job whose next run is not due"
     NO_READER = "no-reader", "the group has no members"
+    REPLACED = "replaced", "another group has taken its partitions over"
     SHARED_INSTANCE = "shared-instance", "processes have the same instance id"
     RETENTION = "retention", "retention deletes unread records before they are read"
     TRANSACTION = "open-transaction", "unread records lie behind an open transaction"

@@ -138,6 +138,7 @@ def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None =
                 loops,
                 record=record,
                 gap=gap,
+                successor=evidence.successor if fact is not None and fact.cause is Trouble.REPLACED else None,
                 slow=slow is not None,
                 gone=_gone(fact, wait, silent),
                 fenced=bool(evidence.shared_instances),
@@ -193,6 +194,9 @@ def next_fact(
     that never committed, members of another deployment, idle members, a member that is gone, and a reset by kgroup.
     """
     if plain := members_sentence(group):
+        if group.is_empty and evidence.successor is not None:
+            text = f"no member reads; {evidence.successor.words(evidence.now_ms)}"
+            return Concluded(text, Trouble.REPLACED, (Trouble.NO_READER,))
         if group.is_empty:
             return Concluded(_of_empty(plain, evidence, found.gap), Trouble.NO_READER)
         return Concluded(plain, Trouble.REBALANCING)

@@ -31,6 +31,7 @@ from kgroup.groups.lag.open_commits import OpenCommit
 from kgroup.groups.other_deployments import OtherDeployment
 from kgroup.groups.passed_over import Leap
 from kgroup.groups.shared_instances import SharedInstance
+from kgroup.groups.successors import Successor
 from kgroup.groups.timeline.steps import CrashLoop, OwnerGone
 from kgroup.groups.verdict.conclusion import ConcludedPlace, Trouble
 from kgroup.groups.verdict.group import GroupVerdict, group_verdict
@@ -176,6 +177,7 @@ CRASHES_AT_7 = (
 
 LEAP = Leap(TopicPartition("orders", 0), NOW - MINUTE, 1, 9_990_000, 9_999_900, 9)
 STAGING = OtherDeployment(("orders-staging-0",), ("10.9.0.1",), 1, 5, NOW - MINUTE, sure=True)
+V2 = Successor(("orders-v2",), NOW - MINUTE)
 HERE = ConcludedPlace("orders", 0, 10_000_000)
 
 
@@ -202,6 +204,8 @@ HERE = ConcludedPlace("orders", 0, 10_000_000)
                 state_since_ms=NOW - 2 * MINUTE, runs=runs(2)),
          Trouble.NOT_DUE, (Trouble.NO_READER,), ()),
         (judged([replace(FINE[0], owner=None)], "PreparingRebalance"), Trouble.REBALANCING, (), ()),
+        (judged([Part(0, 60_000, 0, 95, last_ago=30 * MINUTE, age=30 * MINUTE)], "Empty", (), successor=V2),
+         Trouble.REPLACED, (Trouble.NO_READER,), ()),
         (judged(FINE, deployment=STAGING), Trouble.OTHER_DEPLOYMENT, (), ()),
         (judged(FINE, deployment=structs.replace(STAGING, sure=False)), Trouble.OTHER_DEPLOYMENT,
          (Trouble.NAMED_MEMBERS,), ()),
@@ -1048,6 +1052,9 @@ SKIP = "kgroup reset orders-enrich --to-offset payments:3=8812338 --save-skipped
         # A large gap: not where it ends soon or is small, where a tool committed last, or where one partition is stuck.
         (judged([Part(0, 60_000, 0, 95, last_ago=MINUTE)], "Empty", (), state_since_ms=NOW - MINUTE), [CATCH_UP]),
         (judged([Part(0, 60_000, 0, 95, last_ago=30 * MINUTE, age=30 * MINUTE)], "Empty", (), runs=runs(90, 30)), []),
+        # What another group may have read is not replayed.
+        (judged([Part(0, 60_000, 0, 95, last_ago=MINUTE)], "Empty", (), state_since_ms=NOW - MINUTE, successor=V2),
+         ["kgroup describe orders-v2"]),
         # No record is skipped that takes long.
         (judged([PILL_PART], slow_polls=slow_polls(180, 90, number=3, topic="payments")), [PEEK, HISTORY]),
         (judged([replace(PILL_PART, owner=None)], "Empty", (), slow_polls=slow_polls(90, number=3, topic="payments")),

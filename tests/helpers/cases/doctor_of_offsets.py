@@ -18,6 +18,7 @@ from kgroup.groups.lag.evidence import BlockingTransaction, FirstUnread, MemberF
 from kgroup.groups.lag.open_commits import OpenCommit
 from kgroup.groups.offset_resets import OffsetReset, ResetPartition
 from kgroup.groups.passed_over import Leap
+from kgroup.groups.successors import Successor
 from kgroup.model.groups import Partition
 from kgroup.model.migration_facts import BrokerFacts
 from kgroup.model.pending_catchup import PendingCatchup
@@ -347,6 +348,13 @@ CASES = (
     # no-reader
     Case("no-reader", "for 20m", unread(20 * M), CRITICAL, "500 unread on 1 partition, no member for 20m while 1/s"),
     Case("no-reader", "for 2m", unread(2 * M), WARNING, "no member for 2m while 1/s (10m) arrived"),
+    Case(
+        "no-reader",
+        "another group began to read as it stopped",
+        replace(unread(20 * M), successor=Successor(("orders-v2",), NOW - 20 * M)),
+        WARNING,
+        "orders-v2 began to read these partitions",
+    ),
     Case("no-reader", "for two days", unread(2 * D), WARNING, "no member for 2d while 1/s (10m) arrived"),
     Case("no-reader", "a restart", unread(59 * S), EARLY, "no member for less than 1m"),
     Case("no-reader", "nothing arrives", unread(20 * M, records=0), None),
