@@ -80,6 +80,10 @@ LEAST_UNREAD = Threshold(
 )
 LATE_SIBLING = Threshold("age of the first unread record of another group that lags", 60_000, "ms", "as a restart")
 
+LAG_FOLLOWS = Threshold(
+    "time after a change of the members in which a lag begins with it", 600_000, "ms", "as rates are measured"
+)
+
 # Shape of the lag
 BEHIND_SHARE = Threshold("share of the largest lag that is behind too", 20, "%", "15 k next to 3.9 M is not")
 FEW_PARTITIONS = Threshold(

@@ -37,6 +37,7 @@ from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.facts import GroupFacts, first_unread, read_facts
 from kgroup.queries.migration_data import load_rules
 from kgroup.queries.migration_evidence import PAST_BUDGET_S, with_pending
+from kgroup.queries.page_facts import read_change_ends
 from kgroup.queries.successors import MOST_GROUPS, read_successors
 from kgroup.support.errors import KgroupError, NotFound
 from kgroup.support.units import plural
@@ -63,6 +64,7 @@ class GroupsReader:
         self, cluster: Cluster, depth: ScanDepth, groups: int, own: Callable[[], OwnChanges] = OwnChanges
     ) -> None:
         self.cluster = cluster
+        self.groups = groups
         self.own = own
         self.need = Need(
             depth.budget_s,
@@ -136,7 +138,14 @@ def group_snapshots(reader: GroupsReader, snapshot: Snapshot, part: int) -> tupl
         return snapshots
     emptied = {each.group.name: each.evidence.state_since_ms for each in snapshots}
     successors = read_successors(reader.cluster, [each.group for each in snapshots], emptied)
-    return tuple(replace(each, successor=successors.get(each.group.name)) for each in snapshots)
+    return tuple(
+        replace(
+            each,
+            successor=successors.get(each.group.name),
+            change_ends=read_change_ends(reader.cluster, each.group, each.evidence),
+        )
+        for each in snapshots
+    )
 
 
 def _with_first_unread(cluster: Cluster, snapshots: Sequence[GroupSnapshot]) -> tuple[GroupSnapshot, ...]:

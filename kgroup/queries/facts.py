@@ -248,6 +248,7 @@ def _of_group(
         open_commits=() if log_facts is None else _held_commits(log_facts, facts, now_ms),
         quotas=quotas if isinstance(quotas, tuple) else (),
         lost=None if log_facts is None else log_facts.lost,
+        roster=None if log_facts is None else log_facts.roster,
         of_some=frozenset() if log_facts is None else log_facts.of_some,
         leaps=leaps(log_facts.commits, log.events) if _is_judged(need) and log_facts and log else (),
         deployment=None if log_facts is None else log_facts.deployment,

@@ -11,12 +11,32 @@ from kgroup.cluster.snapshot import Cluster
 from kgroup.cluster.topics import LogView, TopicLayout
 from kgroup.groups.lag.evidence import LagEvidence, QuietTopic, UncommittedPartition
 from kgroup.groups.lag.past import quiet_partitions
+from kgroup.groups.thresholds import LEAST_UNREAD
+from kgroup.groups.verdict.began import change_moments
 from kgroup.model.groups import Group, LogRange
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.successors import read_successors
 from kgroup.support.errors import KgroupError
 
 _BUDGET_S = 1.0
+
+
+def read_change_ends(cluster: Cluster, group: Group, evidence: LagEvidence) -> dict[TopicPartition, tuple[int, int]]:
+    """The log ends of lagging partitions at the ``change_moments``; most groups need no request."""
+    moments_ms, places = change_moments(evidence), [p.tp for p in group.partitions if p.lag]
+    if moments_ms is None or (group.totals.lag or 0) < LEAST_UNREAD.value:
+        return {}
+    try:
+        with cluster.time_limit(_BUDGET_S):
+            views = cluster.log_views(cluster.layouts({tp.topic for tp in places}), places, moments_ms)
+    except KgroupError:
+        return {}
+    found = {}
+    for tp, view in views.items():
+        if isinstance(view, LogView):
+            before, later = (view.end if at is None else at for at in view.at_times)
+            found[tp] = before, later
+    return found
 
 
 def with_page_facts(
@@ -27,7 +47,14 @@ def with_page_facts(
     quiet = {group.name: quiet_partitions(group, known[group.name]) for group in groups}
     topics = {tp.topic for logs in quiet.values() for tp in logs}
     topics |= {p.topic for group in groups if group.is_empty for p in group.partitions if p.commit is not None}
-    found = {name: replace(each, successor=successors.get(name)) for name, each in known.items()}
+    found = {
+        group.name: replace(
+            known[group.name],
+            successor=successors.get(group.name),
+            change_ends=read_change_ends(cluster, group, known[group.name]),
+        )
+        for group in groups
+    }
     if not topics:
         return found
     try:

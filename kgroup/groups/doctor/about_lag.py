@@ -54,6 +54,7 @@ from kgroup.groups.thresholds import (
     STUCK,
     TAKEN_OVER,
 )
+from kgroup.groups.verdict.began import lag_began_with
 from kgroup.groups.verdict.facts import (
     how_stuck,
     left_in,
@@ -424,6 +425,8 @@ def large_gap(snapshot: GroupSnapshot) -> Answer:
     longest_ms = round(1000 * (gap.seconds or 0))
     spans = {p.rates.span_ms for p in gap.slow}
     span = span_words(spans.pop() if len(spans) == 1 else None)
+    change = lag_began_with(snapshot.lag, snapshot.evidence)
+    began = "" if change is None else f"; it began {change.words(snapshot.now_ms)}"
     # In a rebalance nobody knows what more members would get.
     quota = slowed_by_quota(group, snapshot.evidence, gap)
     few = group.members is not None and len(group.members) < len(group.partitions)
@@ -432,7 +435,7 @@ def large_gap(snapshot: GroupSnapshot) -> Answer:
         LARGE_GAP.finding(
             Severity.WARNING if grows else Severity.INFO,
             f"{human_count(gap.lag)} unread on {plural(len(gap.slow), 'partition')}, {rate_words(gap.arrives)} arrived "
-            f"and {rate_words(gap.reads)} read{span}: {'it grows' if grows else f'{duration(longest_ms)} left'}"
+            f"and {rate_words(gap.reads)} read{span}: {'it grows' if grows else f'{duration(longest_ms)} left'}{began}"
             + ("" if quota is None else f"; {quota}"),
             remedy="if new records cannot wait: stop the group, start it at the log end, and replay the gap in parallel"
             + ("; it needs more members or faster processing too, or it falls behind again" if grows else ""),

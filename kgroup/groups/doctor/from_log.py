@@ -13,6 +13,7 @@ from kgroup.groups.doctor.snapshot import (
     RebalanceHistory,
 )
 from kgroup.groups.history.lost_members import lost_member
+from kgroup.groups.history.roster import roster_change
 from kgroup.groups.history.summary import GroupHistory, HistoryQuery, group_history
 from kgroup.groups.timeline.steps import DEPARTURES, Cause, HistoryStep, PresentMember, SignatureKind, StepKind
 from kgroup.model.group_log import CommitWritten, Event, ScannedRange
@@ -58,6 +59,7 @@ def history_of(full_history: GroupHistory) -> RebalanceHistory:
         full_history.runs,
         full_history.slow_polls,
         lost_member(steps, full_history.span.now_ms),
+        roster_change(steps),
     )
 
 

@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kgroup.groups.history.lost_members import LostMember
+from kgroup.groups.history.roster import RosterChange
 from kgroup.groups.history.runs import Run
 from kgroup.groups.history.slow_polls import SlowPolls
 from kgroup.groups.lag.evidence import EvidenceSource, LagEvidence, MemberFacts, PartitionEvidence
@@ -93,6 +94,7 @@ class RebalanceHistory(msgspec.Struct, frozen=True):
     runs: tuple[Run, ...] = ()
     slow_polls: SlowPolls | None = None
     lost: LostMember | None = None
+    roster: RosterChange | None = None
 
 
 class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
@@ -141,6 +143,7 @@ class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
     leaps: tuple[Leap, ...] = ()
     deployment: OtherDeployment | None = None
     successor: Successor | None = None
+    change_ends: Mapping[TopicPartition, tuple[int, int]] = msgspec.field(default_factory=dict)
     bootstrap: str | None = None
     unread: Mapping[str, str] = msgspec.field(default_factory=dict)
 
@@ -190,10 +193,12 @@ class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
             leaps=self.leaps,
             deployment=self.deployment,
             successor=self.successor,
+            change_ends=self.change_ends,
             crash_loops=self.history.crash_loops if self.history else (),
             runs=self.history.runs if self.history else (),
             slow_polls=self.history.slow_polls if self.history else None,
             lost=self.history.lost if self.history else None,
+            roster=self.history.roster if self.history else None,
             unknown=({EvidenceSource.COMMITS: self.why("commits", NO_COMMITS)} if self.commits is None else {})
             | ({EvidenceSource.QUOTAS: self.unread["quotas"]} if "quotas" in self.unread else {}),
         )

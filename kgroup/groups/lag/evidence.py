@@ -12,6 +12,7 @@ from enum import StrEnum
 import msgspec
 
 from kgroup.groups.history.lost_members import LostMember
+from kgroup.groups.history.roster import RosterChange
 from kgroup.groups.history.runs import Run
 from kgroup.groups.history.slow_polls import SlowPolls
 from kgroup.groups.lag.open_commits import OpenCommit
@@ -177,9 +178,10 @@ class LagEvidence(msgspec.Struct, frozen=True):
     suspected: whether their records are unread, the log of the group does not show. ``shared_instances`` are the
     instance ids that are taken over again and again, the worst first. ``resets`` are those of the last hour that are
     not undone, the newest first. ``open_commits`` are those that a transaction holds for a minute. ``lost`` is the last
-    member that went in silence, if others go on. ``quotas`` are those on what any client may read. ``leaps`` are
-    commits far beyond the one before, ``deployment`` are members that belong to another one. ``successor`` is a group
-    that may have replaced this one, None if that was not read.
+    member that went in silence, if others go on, ``roster`` the last change of the members that lasted;
+    ``change_ends`` has the log ends when it began, and ten minutes after it. ``quotas`` are those on what any client
+    may read. ``leaps`` are commits far beyond the one before, ``deployment`` are members that belong to another one.
+    ``successor`` is a group that may have replaced this one, None if that was not read.
     ``of_some`` are the topics to which some members subscribed while others did not. ``same_offset`` has the other
     groups that are at the group's offset or next to it, and have been late for a minute at least. ``quiet`` and
     ``uncommitted`` are empty if they were not read. ``unknown`` has the
@@ -203,6 +205,8 @@ class LagEvidence(msgspec.Struct, frozen=True):
     open_commits: tuple[OpenCommit, ...] = ()
     quotas: tuple[ReadQuota, ...] = ()
     lost: LostMember | None = None
+    roster: RosterChange | None = None
+    change_ends: Mapping[TopicPartition, tuple[int, int]] = msgspec.field(default_factory=dict)
     of_some: frozenset[str] = frozenset()
     leaps: tuple[Leap, ...] = ()
     deployment: OtherDeployment | None = None

@@ -10,6 +10,7 @@ import msgspec
 
 from kgroup.groups.commit_tags import CatchupCommitTag
 from kgroup.groups.history.lost_members import LostMember, lost_member
+from kgroup.groups.history.roster import RosterChange
 from kgroup.groups.history.runs import Run, runs_of
 from kgroup.groups.history.slow_polls import SlowPolls, slow_polls
 from kgroup.groups.lag.evidence import GroupChurn, MemberFacts
@@ -63,6 +64,7 @@ class LagLogFacts(msgspec.Struct, frozen=True):
     shared_instances: tuple[SharedInstance, ...]
     resets: tuple[OffsetReset, ...]
     lost: LostMember | None
+    roster: RosterChange | None
     of_some: frozenset[str]
     open_commits: tuple[OpenCommit, ...]
     deployment: OtherDeployment | None
@@ -79,7 +81,7 @@ def from_log(
 
     A deleted commit also removes the earlier commits of its partition. Commits in aborted or open transactions do not
     count. Commits by a tool are marked. ``topic_names`` has the names of topics that assignments identify by id;
-    None: crash loops, runs, slow polls and a lost member are left out.
+    None: crash loops, runs, slow polls, a lost member and the roster are left out.
     """
     commits: defaultdict[TopicPartition, list[LoggedCommit]] = defaultdict(list)
     timeline, by_tool = _timeline(events, reach, group)
@@ -104,7 +106,7 @@ def from_log(
                 commits[tp].append(LoggedCommit(topic, number, offset, *who, by_tool=True))
             else:
                 commits[tp].append(LoggedCommit(topic, number, offset, None, event.at_ms, log_offset))
-    loops, runs, slow, lost = _of_members(events, others, reach, group, now_ms, topic_names)
+    loops, runs, slow, lost, roster = _of_members(events, others, reach, group, now_ms, topic_names)
     return LagLogFacts(
         commits={tp: tuple(of_partition) for tp, of_partition in commits.items()},
         read_since_ms=whole_since(events, reach),
@@ -119,6 +121,7 @@ def from_log(
         shared_instances=shared_instances((one for one in others if isinstance(one, GenerationWritten)), now_ms),
         resets=offset_resets(commits, now_ms, _topic_ids(events)) if by_tool and not group.is_simple else (),
         lost=lost,
+        roster=roster,
         of_some=topics_of_some(others),
         open_commits=open_commits(opened),
         deployment=other_deployment(group, others, now_ms),
@@ -218,14 +221,15 @@ def _of_members(
     group: Group,
     now_ms: int,
     topic_names: Mapping[str, str] | None,
-) -> tuple[tuple[CrashLoop, ...], tuple[Run, ...], SlowPolls | None, LostMember | None]:
+) -> tuple[tuple[CrashLoop, ...], tuple[Run, ...], SlowPolls | None, LostMember | None, RosterChange | None]:
     if topic_names is None:
-        return (), (), None, None
+        return (), (), None, None, None
     rebalances = sum(isinstance(event, GenerationWritten | EpochWritten) for event in others)
     if not group.is_empty and rebalances < _REBALANCES:
-        return (), (), None, None
+        return (), (), None, None, None
     # Imported here: nearly all groups hardly ever rebalance.
     from kgroup.groups.history.crash_loops import crash_loops
+    from kgroup.groups.history.roster import roster_change
     from kgroup.groups.timeline.track import track_group
 
     tracked = track_group(events, reach, commits=False)
@@ -235,4 +239,5 @@ def _of_members(
         runs_of(tracked.steps),
         slow_polls(tracked.steps, written, now_ms, topic_names),
         lost_member(tracked.steps, now_ms),
+        roster_change(tracked.steps),
     )

@@ -22,6 +22,7 @@ from kgroup.groups.passed_over import passed_over_in, passed_over_words
 from kgroup.groups.rebalance_wait import RebalanceWait, rebalance_wait
 from kgroup.groups.stuck_record import StuckRecord, stuck_record
 from kgroup.groups.timeline.steps import CrashLoop
+from kgroup.groups.verdict.began import lag_began_with
 from kgroup.groups.verdict.commands import is_one_record, verdict_commands
 from kgroup.groups.verdict.conclusion import Concluded, ConcludedPlace, Trouble, places_of
 from kgroup.groups.verdict.facts import (
@@ -292,11 +293,13 @@ def _of_lag(
     siblings: OtherGroupsLag | None,
     gap: LargeGap | None,
 ) -> Concluded | None:
-    """What the lagging partitions have in common; of a gap that grows, whether a quota may be why."""
-    sentence, quota = _of_shape(group, report, shape, siblings, gap), slowed_by_quota(group, evidence, gap)
-    if sentence is None and quota is None:
+    """What the lagging partitions have in common, with which change of the members the lag began, and which quota may
+    be why it grows."""
+    change, quota = lag_began_with(report, evidence), slowed_by_quota(group, evidence, gap)
+    began = None if change is None else f"the lag began {change.words(report.now_ms)}"
+    text = "; ".join(each for each in (_of_shape(group, report, shape, siblings, gap), began, quota) if each)
+    if not text:
         return None
-    text = "; ".join(each for each in (sentence, quota) if each is not None)
     or_else = () if quota is None else (Trouble.QUOTA,)
     return Concluded(text, Trouble.LAG, or_else, places_of(report, [p.partition.tp for p in shape.behind]))
 
