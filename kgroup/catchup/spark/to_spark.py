@@ -5,31 +5,26 @@ pyspark is imported only inside functions.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kgroup.catchup.sinks.spark import FORMAT, SINK, resolved, secrets_of
-from kgroup.catchup.spark.failures import explain, java_message, task_error
-from kgroup.catchup.spark.in_worker import ProgressSender, TaskAnswer
+from kgroup.catchup.spark.chunk_groups import ChunkTally, stripper
+from kgroup.catchup.spark.failures import explain, java_message
+from kgroup.catchup.spark.in_worker import TaskAnswer
 from kgroup.catchup.spark.progress_listener import ProgressEndpoint
-from kgroup.catchup.spark.source import NOT_A_RECORD, WANTED, SourcePlan, ddl, frame, reader_error
+from kgroup.catchup.spark.source import ddl, frame
 from kgroup.catchup.spark.sql_job import reading_of
 from kgroup.catchup.spark.where import message_lines, with_wanted
-from kgroup.catchup.worker.rate_limit import Throttle
-from kgroup.catchup.worker.task_progress import TaskProgress
 from kgroup.catchup.worker.task_spec import TaskResult, TaskSpec
 from kgroup.groups.catchup.delivered import delivered_to
 from kgroup.groups.catchup.model import Chunk, ChunkProgress
 from kgroup.groups.catchup.verification import ChunkResult
-from kgroup.model.records import LostOffsets
 from kgroup.support.errors import KgroupError, Refused
 from kgroup.support.redact import redact
 
 if TYPE_CHECKING:
-    import pyarrow
     from pyspark.sql import DataFrame, SparkSession
 
     from kgroup.catchup.spark.job import TaskRunner
@@ -37,17 +32,6 @@ if TYPE_CHECKING:
 
 _MOST_LINES = 4
 _JOB = "Job aborted due to stage failure"
-
-
-@dataclass(slots=True)
-class ChunkTally:
-    """Counts of a chunk: ``visible`` to the reader, ``passed`` to the writer, ``size`` in bytes of the latter."""
-
-    visible: int = 0
-    passed: int = 0
-    size: int = 0
-    position: int = 0
-    lost: list[LostOffsets] = field(default_factory=list)
 
 
 def rehearse(spark: SparkSession, options: Mapping[str, str]) -> None:
@@ -93,7 +77,7 @@ def written(
         reading, options = reading_of(tasks, progress), tasks[0].options
         rows = with_wanted(frame(session.sql(), reading), where)
         tallies = session.context().accumulator({}, ByChunk())
-        plain = rows.mapInArrow(_stripper(reading, tasks, endpoint, tallies), ddl())
+        plain = rows.mapInArrow(stripper(reading, tasks, endpoint, tallies), ddl())
         with _refusing(options, tuple(task.number for task in tasks)):
             _write(plain, options)
         return [_answer(task, tallies.value, progress, now_ms()) for task in tasks]
@@ -161,82 +145,3 @@ def _answer(
             )
         )
     return TaskAnswer(task.number, TaskResult(task.number, tuple(known), tuple(counted), (), True, False))
-
-
-def _stripper(
-    reading: SourcePlan, tasks: Sequence[TaskSpec], endpoint: ProgressEndpoint, tallies: Any
-) -> Callable[[Iterable[pyarrow.RecordBatch]], Iterator[pyarrow.RecordBatch]]:
-    rate, numbers = tasks[0].rate, tuple(task.number for task in tasks)
-    ends = tuple(parts[-1] for parts in reading.parts)
-
-    def strip(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        assert context is not None
-        partition_id, throttle, counting = context.partitionId(), Throttle(rate), _Counting()
-        with ProgressSender(endpoint, numbers[partition_id], context.taskAttemptId()) as sender:
-            for batch in batches:
-                failure = reader_error(batch)
-                if failure is not None:
-                    raise task_error(failure, "reading")
-                rows = batch.filter(batch.column(WANTED))
-                size = counting.add(batch, rows)
-                sender.send(counting.progress())
-                if rows.num_rows:
-                    time.sleep(throttle.wait_s(time.monotonic()))
-                    throttle.took(rows.num_rows, size, time.monotonic())
-                    yield rows.select(rows.schema.names[:_KAFKAS])
-        end = ends[partition_id]
-        if counting.found.get(end.chunk or 0, ChunkTally()).position < end.end:
-            raise RuntimeError(f"the rows of {end.tp} ended before {end.end}")
-        tallies.add(counting.found)
-
-    return strip
-
-
-_KAFKAS = 8
-
-
-class _Counting:
-    """Counts by chunk of what passed through one of Spark's partitions."""
-
-    def __init__(self) -> None:
-        self.found: dict[int, ChunkTally] = {}
-        self._newest = 0
-
-    def add(self, batch: pyarrow.RecordBatch, rows: pyarrow.RecordBatch) -> int:
-        """Count a batch, of which ``rows`` are the wanted records; returns their size in bytes."""
-        import pyarrow.compute as compute
-
-        marks = batch.column(NOT_A_RECORD)
-        for row in batch.filter(marks).select(["_chunk", "offset", "_lost"]).to_pylist():
-            tally = self._of(row["_chunk"])
-            tally.position = row["offset"]
-            tally.lost.extend(LostOffsets(**one) for one in row["_lost"] or ())
-        for one in compute.value_counts(batch.filter(compute.invert(marks)).column("_chunk")).to_pylist():
-            self._of(one["values"]).visible += one["counts"]
-        whole = 0
-        for number in compute.unique(rows.column("_chunk")).to_pylist():
-            own = rows.filter(compute.equal(rows.column("_chunk"), number))
-            tally = self._of(number)
-            size = sum(compute.sum(compute.binary_length(own.column(name))).as_py() or 0 for name in ("key", "value"))
-            tally.passed, tally.size, whole = tally.passed + own.num_rows, tally.size + size, whole + size
-            tally.position = max(tally.position, own.column("offset")[-1].as_py() + 1)
-        return whole
-
-    def _of(self, number: int) -> ChunkTally:
-        self._newest = number
-        return self.found.setdefault(number, ChunkTally())
-
-    def progress(self) -> TaskProgress:
-        """The progress, for display."""
-        tallies, newest = self.found.values(), self._newest
-        return TaskProgress(
-            newest,
-            self.found[newest].position if newest in self.found else 0,
-            sum(one.visible for one in tallies),
-            sum(one.visible - one.passed for one in tallies),
-            0,
-            sum(one.size for one in tallies),
-        )

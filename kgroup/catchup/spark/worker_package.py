@@ -13,6 +13,7 @@ import kgroup
 ROOT = Path(kgroup.__file__).parent
 
 WORKERS_IMPORT = (
+    "kgroup.catchup.spark.chunk_groups",
     "kgroup.catchup.spark.filtered_reader",
     "kgroup.catchup.spark.in_worker",
     "kgroup.catchup.spark.notebook",
@@ -44,6 +45,7 @@ SHIPPED = (
     "kgroup.catchup.sinks.spark",
     "kgroup.catchup.sinks.topic",
     "kgroup.catchup.spark",
+    "kgroup.catchup.spark.chunk_groups",
     "kgroup.catchup.spark.failures",
     "kgroup.catchup.spark.filtered_reader",
     "kgroup.catchup.spark.in_worker",
