@@ -1,4 +1,4 @@
-"""For notebooks: ``from kgroup.spark import register``, then ``spark.read.format("kgroup")``.
+"""For notebooks and jobs: ``register``, then ``spark.read.format("kgroup")``; ``gap`` delivers a plan.
 
 It reads as the command line does: the same settings, contexts and environment variables, only committed records, and
 each range to its verified end.
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kgroup.catchup.service.session_gap import ChunkGroup, SessionGap
 from kgroup.catchup.spark.notebook import FORMAT, register_source
 from kgroup.model.reporter import NullReporter
 from kgroup.settings.clients import librdkafka_config
@@ -19,6 +20,10 @@ from kgroup.settings.sources import resolve
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from kgroup.settings.model import Settings
+
+__all__ = ["ChunkGroup", "SessionGap", "gap", "register"]
 
 
 class _Warning(NullReporter):
@@ -43,6 +48,39 @@ def register(
     is not given, its variable (``KGROUP_...``) or the context in use applies. Passwords do not appear in Spark's
     options, pages and logs. Raises UsageError without any address, ConfigError for settings that cannot be honoured.
     """
+    settings = _settings(bootstrap_server, command_config, context, properties, timeout)
+    register_source(spark, librdkafka_config(settings), timeout_s=settings.timeout_s, name=name)
+
+
+def gap(
+    spark: SparkSession,
+    plan: str,
+    bootstrap_server: str | None = None,
+    *,
+    chunks: int | None = None,
+    ledger_topic: str | None = None,
+    command_config: str | Path | None = None,
+    context: str | None = None,
+    properties: Mapping[str, str] | None = None,
+    timeout: str | None = None,
+) -> SessionGap:
+    """What is not delivered of a released plan, as DataFrames for this session. The connection is as in ``register``.
+
+    ``plan`` is its id, or its group. ``chunks`` is how many chunks a DataFrame has (default: 4 for each core); the
+    first run fixes it for the plan. Nothing happens before the first group is asked for: then this run takes the plan
+    over, and ends any other run of it. Raises UsageError with Spark Connect, and as ``register``.
+    """
+    settings = _settings(bootstrap_server, command_config, context, properties, timeout)
+    return SessionGap(spark, settings, _Warning(), plan, ledger_topic, chunks)
+
+
+def _settings(
+    bootstrap_server: str | None,
+    command_config: str | Path | None,
+    context: str | None,
+    properties: Mapping[str, str] | None,
+    timeout: str | None,
+) -> Settings:
     connection = Connection(
         bootstrap_server=bootstrap_server,
         command_config=None if command_config is None else Path(command_config),
@@ -50,5 +88,4 @@ def register(
         context=context,
         timeout=timeout,
     )
-    settings = resolve(connection, _Warning())
-    register_source(spark, librdkafka_config(settings), timeout_s=settings.timeout_s, name=name)
+    return resolve(connection, _Warning())

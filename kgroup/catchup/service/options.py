@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from kgroup.catchup.service.replay import DEAD_LETTERS, NO_RATE, WHERE, ReplayOptions
-from kgroup.catchup.sinks.spark import parse_options
+from kgroup.catchup.sinks.spark import SELECT, parse_options
 from kgroup.catchup.spark.settings import SparkSettings, check_master, parse_conf
 from kgroup.changes.options import Change, Execution
 from kgroup.groups.catchup.gap_request import GapRequest, Missing, check_topic_name, parse_ranges, parse_rate
@@ -102,6 +102,7 @@ class SinkOptions:
     to_python: str | None = None
     to_spark: str | None = None
     option: list[str] | None = None
+    select: str | None = None
     where: str | None = None
 
     @property
@@ -141,7 +142,9 @@ class SinkOptions:
                     raise UsageError(f"--{option} {value}: choose one of {', '.join(words[:-1])} or {words[-1]}")
         if self.option and sink != "spark":
             raise UsageError("--option requires --to-spark", hint="use --conf for Spark's own settings")
-        chosen = {} if self.where is None else {WHERE: self.where}
+        if self.select is not None and sink != "spark":
+            raise UsageError("--select requires --to-spark: other destinations get whole records")
+        chosen = {name: text for name, text in ((SELECT, self.select), (WHERE, self.where)) if text is not None}
         if self.to_spark is not None:
             return {"format": self.to_spark, **parse_options(self.option or ()), **chosen}
         if self.to_topic is not None:

@@ -18,8 +18,8 @@ from kgroup.catchup.spark.settings import SparkSettings, most_slots, named_slots
 from kgroup.catchup.worker.rate_limit import note_gap_s, share
 from kgroup.catchup.worker.task_ledger import Work
 from kgroup.catchup.worker.task_spec import Handling, Stopped, TaskResult, TaskSpec
-from kgroup.groups.catchup.chunks import RateLimit, assign_to_tasks
-from kgroup.groups.catchup.delivered import started_chunks, unfinished
+from kgroup.groups.catchup.chunks import RateLimit, assign_to_tasks, group_chunks
+from kgroup.groups.catchup.delivered import is_exactly_once, started_chunks, unfinished
 from kgroup.groups.catchup.gap_request import parse_rate
 from kgroup.groups.catchup.model import CatchupPlan, ChunkProgress, Delivery, Order, PlanSnapshot, Task
 from kgroup.groups.catchup.plan_state import sink_name
@@ -54,6 +54,13 @@ UNKNOWN_DELIVERY = refusal_code(
     "Resume it with that version. Or cancel it, and start it again.",
 )
 
+OWN_SESSION = refusal_code(
+    "own-session",
+    "catchup resume",
+    "A Spark session of the user's own delivers the plan, with kgroup.spark.gap.",
+    "Run that program or notebook again. It delivers what is left.",
+)
+
 DEAD_LETTERS = "dead-letter-topic"
 """The option of a Delivery that names the dead-letter topic, so that a resume need not name it again."""
 
@@ -66,11 +73,25 @@ NO_RATE = "none"
 HANDLERS = ("command", "python")
 """Sinks that pass records to the user's code, several at a time with ``--lanes``."""
 
+SESSION = "session"
+"""The sink of a plan that a Spark session of the user's own delivers, with ``kgroup.spark.gap``."""
+
+IN_GROUPS = ("spark", SESSION)
+"""Sinks that get the chunks in groups, one group after the other."""
+
+CHUNKS_PER_SLOT = 4
+"""A group has this many chunks for each core: a table has few commits, and not much is written again."""
+
 _SIGN_EVERY_S = 5.0
 _MAIN_OPTIONS = {"topic": "topic", "files": "dir", "command": "command", "python": "function", "spark": "format"}
 """By sink, the option that has the value of ``--to-topic``, ``--to-files``, ..."""
 
-_OTHER_OPTIONS = {"topic": ("timestamps", "partitions"), "files": ("format",), "command": ("ack", "value-format")}
+_OTHER_OPTIONS = {
+    "topic": ("timestamps", "partitions"),
+    "files": ("format",),
+    "command": ("ack", "value-format"),
+    "spark": (SELECT,),
+}
 _TUNING = ("rate", "lanes", "retries", "backoff", "handler-timeout")
 
 
@@ -88,6 +109,8 @@ class ReplayOptions(msgspec.Struct, frozen=True):
     spark: SparkSettings = msgspec.field(default_factory=SparkSettings)
     tuning: Mapping[str, str] = msgspec.field(default_factory=dict)
     """The texts of ``handling`` and ``rate`` as the user typed them, kept with the plan (``Delivery.tuning``)."""
+    chunks: int | None = None
+    """The number of chunks in a group; None: by the number of cores."""
     spark_log: bool = False
     report: Path | None = None
     """The file for the report of the verification."""
@@ -150,10 +173,10 @@ class ReplayOptions(msgspec.Struct, frozen=True):
         """What is delivered, and how often: ``exactly once``; empty if no sink is given."""
         if self.sink is None:
             return ""
-        guarantee = {"topic": "exactly once", "files": "exactly once a chunk"}.get(self.sink, "at least once")
         if self.sink == "spark":
-            guarantee += " (an interrupted replay delivers everything again)"
-        return guarantee
+            once = is_exactly_once(self.sink, self.sink_options or {})
+            return "exactly once" if once else "at least once (an interrupted write is repeated)"
+        return {"topic": "exactly once", "files": "exactly once a chunk"}.get(self.sink, "at least once")
 
     @property
     def where(self) -> str | None:
@@ -212,6 +235,12 @@ def delivery_of(snapshot: PlanSnapshot, options: ReplayOptions, typed: str | Non
                 code=NO_SINK,
             )
         return new_delivery(plan, options)
+    if known.sink == SESSION and options.sink is None:
+        raise Refused(
+            f"{plan.id} is delivered in a Spark session of its user's own",
+            hint=f'run the same program or notebook again: kgroup.spark.gap(spark, "{plan.id}") delivers the rest',
+            code=OWN_SESSION,
+        )
     said = {name: text for name, text in (options.sink_options or {}).items() if name != DEAD_LETTERS}
     differs = options.sink not in (None, known.sink) or any(known.options.get(name) != said[name] for name in said)
     if differs or options.order not in (None, known.order):
@@ -237,7 +266,7 @@ def delivery_of(snapshot: PlanSnapshot, options: ReplayOptions, typed: str | Non
 
 def require_known(delivery: Delivery, plan_id: str) -> None:
     """Raise Refused [unknown-delivery] for what this version would ignore: a filter decides what is delivered."""
-    main = _MAIN_OPTIONS.get(delivery.sink)
+    main = "" if delivery.sink == SESSION else _MAIN_OPTIONS.get(delivery.sink)
     if main is None:
         unknown = f"--to-{delivery.sink}"
     else:
@@ -268,7 +297,10 @@ def new_delivery(plan: CatchupPlan, options: ReplayOptions) -> Delivery:
     options = options.with_usual()
     assert options.sink is not None
     order = options.order or Order.PARTITION
-    tasks = assign_to_tasks(plan.ranges, plan.chunks, order, options.at_once)
+    if options.sink in IN_GROUPS:
+        tasks = group_chunks(plan.chunks, options.chunks or options.at_once * CHUNKS_PER_SLOT)
+    else:
+        tasks = assign_to_tasks(plan.ranges, plan.chunks, order, options.at_once)
     delivery = Delivery(options.sink, order, tasks, dict(options.sink_options or {}), tuning=dict(options.tuning))
     encode(delivery)  # raises for text that the ledger cannot keep, before anything is moved
     return delivery
@@ -280,7 +312,7 @@ def deal_again(snapshot: PlanSnapshot, delivery: Delivery, options: ReplayOption
     Only for a run that took the plan over, which fences the tasks of earlier runs: a chunk may get into another task.
     """
     left = unfinished(snapshot.plan, snapshot.progress)
-    if not left:
+    if not left or delivery.sink in IN_GROUPS:  # a table remembers a group by its number
         return delivery
     return replace(delivery, tasks=assign_to_tasks(snapshot.plan.ranges, left, delivery.order, options.at_once))
 
@@ -293,6 +325,8 @@ def _option_text(setting: Setting) -> str:
 
 def delivery_words(delivery: Delivery) -> Iterator[str]:
     """The delivery's settings, as options for another plan: ``--to-topic orders-backfill --rate 500/s``."""
+    if delivery.sink == SESSION:
+        return
     main = _MAIN_OPTIONS[delivery.sink]
     yield from (f"--to-{delivery.sink}", delivery.options[main])
     if delivery.order is not Order.PARTITION:
@@ -356,7 +390,8 @@ def task_specs(
     maybe: dict[TopicPartition, int] = {}
     for item in plan.ranges:
         maybe[item.tp] = max(maybe.get(item.tp, 0), item.maybe_processed_until or 0)
-    parallel = options.most_at_once(len(tasks), conf)
+    at_once = max((len(task.chunks) for task in tasks), default=1) if delivery.sink in IN_GROUPS else len(tasks)
+    parallel = options.most_at_once(at_once, conf)
     part, gap_s = share(options.rate, parallel), note_gap_s(parallel)
 
     def spec(task: Task) -> TaskSpec:

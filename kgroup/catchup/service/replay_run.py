@@ -197,14 +197,14 @@ def replay(
     """
     snapshot = runner.snapshot
     try:
-        _require_still_same_topics(engine, snapshot)  # else a copy may be of another record
+        require_still_same_topics(engine, snapshot)  # else a copy may be of another record
         freeze_dead_letters(engine, runner)
         loss = check_target_topic(engine, librdkafka_config(settings), runner)
         snapshot = runner.snapshot
         result = ReplayResult((), (), (), 0.0)
         if loss is None:
             result = _run_tasks(engine, settings, runner, session, options)
-        return _verify(engine, settings, runner, result, options.report, loss)
+        return verify_replay(engine, settings, runner, result, options.report, loss)
     except (KeyboardInterrupt, Terminated):
         engine.sign_off(runner)
         engine.reporter.event("STOPPED", stopped_text(engine, snapshot))
@@ -237,7 +237,7 @@ def _run_tasks(
     session: DriverSession | None,
     options: ReplayOptions,
 ) -> ReplayResult:
-    """Run the unfinished tasks; with ``--to-spark``, their progress is written to the ledger here."""
+    """Run the unfinished tasks."""
     snapshot, epoch, timeout_s = runner.snapshot, runner.epoch.number, settings.timeout_s
     delivery, config = snapshot.delivery, librdkafka_config(settings)
     assert delivery is not None
@@ -248,7 +248,9 @@ def _run_tasks(
     if not tasks:
         return ReplayResult((), (), (), 0.0)
     engine.require_same_topics(snapshot.plan)
-    run_tasks = _on_spark(snapshot, delivery, tasks)
+    run_tasks = _on_spark(runner, delivery, tasks)
+    if delivery.sink == "spark":
+        tasks = list(to_spark.by_chunk(tasks, snapshot.progress))
     total = sum(chunk.offsets for task in tasks for chunk in task.chunks)
     with engine.reporter.progress("replay", total, "offsets", "REPLAY") as bar:
         bar.update(0, _STARTING)
@@ -260,18 +262,10 @@ def _run_tasks(
         def read() -> PlanSnapshot:
             return engine.ledger.read(snapshot.plan.id, snapshot.offset)
 
-        whole_plan = delivery.sink == "spark"
-        if whole_plan:
-            left = [chunk for task in tasks for chunk in task.chunks]
-            runner.write(*to_spark.may_repeat(left, snapshot.progress, epoch, utc_ms()))
-        replay_run = ReplayRun(runner, utc_ms)
-        result = replay_run.run(session, tasks, on_progress, engine.reporter.note, read, run_tasks)
-        if whole_plan and result.progress:
-            runner.write(*result.progress)
-    return result
+        return ReplayRun(runner, utc_ms).run(session, tasks, on_progress, engine.reporter.note, read, run_tasks)
 
 
-def _require_still_same_topics(engine: CatchupEngine, snapshot: PlanSnapshot) -> None:
+def require_still_same_topics(engine: CatchupEngine, snapshot: PlanSnapshot) -> None:
     """Raise Refused if a topic was recreated: workers read by name and offset, and would not notice.
 
     This is checked before every verification, because an earlier run may have ended before it could check.
@@ -283,12 +277,12 @@ def _require_still_same_topics(engine: CatchupEngine, snapshot: PlanSnapshot) ->
         raise error.with_context(details=(doubt,)) from error
 
 
-def _on_spark(snapshot: PlanSnapshot, delivery: Delivery, tasks: Sequence[TaskSpec]) -> TaskRunner | None:
-    """How Spark runs the tasks if Spark SQL is used; None: it is not."""
-    condition = delivery.options.get(WHERE)
+def _on_spark(runner: Runner, delivery: Delivery, tasks: Sequence[TaskSpec]) -> TaskRunner | None:
+    """How Spark runs the tasks if Spark SQL is used; None: it is not. A writer's progress is written by ``runner``."""
+    condition, progress = delivery.options.get(WHERE), runner.snapshot.progress
     if delivery.sink == "spark":
-        return to_spark.written(tasks, condition, snapshot.progress, utc_ms)
-    return None if condition is None else sql_job.filtered(tasks, condition, snapshot.progress)
+        return to_spark.written(tasks, condition, progress, lambda rows: runner.write(*rows), utc_ms)
+    return None if condition is None else sql_job.filtered(tasks, condition, progress)
 
 
 def _progress_text(totals: ProgressTotals) -> str:
@@ -307,7 +301,7 @@ def _progress_text(totals: ProgressTotals) -> str:
 
 
 @hints_without("--report")  # it is written here, and a resume needs another file
-def _verify(
+def verify_replay(
     engine: CatchupEngine,
     settings: Settings,
     runner: Runner,
@@ -317,7 +311,7 @@ def _verify(
 ) -> ReplayedPlan:
     """Verify, write the end of the plan to the ledger, and write the report; ``loss`` is an already known loss."""
     snapshot = runner.read()
-    _require_still_same_topics(engine, snapshot)
+    require_still_same_topics(engine, snapshot)
     if loss is None:
         loss = check_target_topic(engine, librdkafka_config(settings), runner)
         snapshot = runner.snapshot

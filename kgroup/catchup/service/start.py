@@ -202,7 +202,7 @@ def resume_catchup(
     if isinstance(decision, AlreadyDone):
         engine.reporter.note(f"{decision.why}: nothing to do")
         return plan_status(engine, snapshot)
-    refusal = _refusal_of(decision)
+    refusal = refusal_of(decision)
     if refusal is not None and not (execute and refusal.code == GROUP_CONTINUED):
         return _refused_status(engine, snapshot, refusal)
     needed = bool(unfinished(snapshot.plan, snapshot.progress))
@@ -227,7 +227,7 @@ def resume_catchup(
     with spark_session(engine.reporter, effective, checks.ready, name, needed=needed) as session:
         if errors := rehearse(engine.reporter, session, effective, settings).errors:
             return _refused_status(engine, snapshot, errors[0])
-        with _take_over_released(engine, snapshot, options, assumed, delivery) as runner:
+        with take_over_released(engine, snapshot, options, assumed, delivery) as runner:
             if not runner.snapshot.state.state.is_open:
                 return _ended_meanwhile(engine, runner.snapshot, assumed)
             return replay(engine, settings, runner, session, effective)
@@ -237,14 +237,14 @@ def _ended_meanwhile(
     engine: CatchupEngine, snapshot: PlanSnapshot, assumed: Mapping[TopicPartition, bool]
 ) -> PlanStatus:
     """A plan that another run finished or cancelled just before this run took it over."""
-    if (refusal := _refusal_of(engine.preview(snapshot, decisions.resume, assumed))) is not None:
+    if (refusal := refusal_of(engine.preview(snapshot, decisions.resume, assumed))) is not None:
         return _refused_status(engine, snapshot, refusal)
     engine.reporter.note(f"another run has finished {snapshot.plan.id}: nothing to do")
     return plan_status(engine, snapshot)
 
 
 @contextmanager
-def _take_over_released(
+def take_over_released(
     engine: CatchupEngine,
     snapshot: PlanSnapshot,
     options: ReplayOptions,
@@ -304,7 +304,7 @@ def finish_release(engine: CatchupEngine, request: ResumeRequest) -> PlanStatus 
         engine.reporter.note(f"{snapshot.plan.id} is already released")
         return plan_status(engine, snapshot)
     decision = engine.preview(snapshot, decisions.resume, assumed)
-    if (refusal := _refusal_of(decision)) is not None and (isinstance(decision, Refuse) or not execute):
+    if (refusal := refusal_of(decision)) is not None and (isinstance(decision, Refuse) or not execute):
         return _refused_status(engine, snapshot, refusal)
     if not execute:
         return plan_status(
@@ -324,7 +324,7 @@ def _refused_status(engine: CatchupEngine, snapshot: PlanSnapshot, refused: Kgro
     return plan_status(engine, snapshot, "Nothing was changed.", refused=refused)
 
 
-def _refusal_of(decision: Decision) -> KgroupError | None:
+def refusal_of(decision: Decision) -> KgroupError | None:
     """The refusal of this decision, even if the plan is closed first; None: it is not refused."""
     match decision:
         case Refuse(error=error):

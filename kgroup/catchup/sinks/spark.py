@@ -17,6 +17,9 @@ from kgroup.support.redact import is_secret
 SINK = refusal_code("sink", "catchup", "The destination does not fit the plan.", "Follow the message.")
 
 FORMAT = "format"
+SELECT = "select"
+"""The option of a Delivery with the columns that the writer gets, in Spark SQL."""
+
 OF_WRITER = "option."
 """In ``Delivery.options``, the prefix of an option of Spark's writer."""
 
@@ -49,6 +52,11 @@ def _is_named(value: str) -> bool:
 
 def _contains_secret(value: str) -> bool:
     return _IN_URL.search(value) is not None or _IN_TEXT.search(value) is not None
+
+
+def table_format(options: Mapping[str, str]) -> str:
+    """The writer's format in lower case, as Spark compares it."""
+    return options[FORMAT].lower()
 
 
 def resolved(options: Mapping[str, str]) -> dict[str, str]:

@@ -1,23 +1,31 @@
-"""Counts by chunk of the records that Spark hands to a writer. pyspark is imported only inside functions."""
+"""The chunks of a group as one DataFrame, counted while Spark reads it; each chunk is a partition of Spark.
+
+pyspark is imported only inside functions.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kgroup.catchup.spark.failures import task_error
 from kgroup.catchup.spark.in_worker import ProgressSender
 from kgroup.catchup.spark.progress_listener import ProgressEndpoint
-from kgroup.catchup.spark.source import NOT_A_RECORD, WANTED, SourcePlan, reader_error
+from kgroup.catchup.spark.source import NOT_A_RECORD, WANTED, SourcePlan, SourceRange, ddl, frame, reader_error
+from kgroup.catchup.spark.where import with_wanted
 from kgroup.catchup.worker.rate_limit import Throttle
 from kgroup.catchup.worker.task_progress import TaskProgress
-from kgroup.catchup.worker.task_spec import TaskSpec
+from kgroup.groups.catchup.chunks import RateLimit
+from kgroup.groups.catchup.delivered import delivered_to
+from kgroup.groups.catchup.model import Chunk, ChunkProgress
+from kgroup.groups.catchup.verification import ChunkResult
 from kgroup.model.records import LostOffsets
 
 if TYPE_CHECKING:
     import pyarrow
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(slots=True)
@@ -30,11 +38,124 @@ class ChunkTally:
     position: int = 0
     lost: list[LostOffsets] = field(default_factory=list)
 
+    @property
+    def filtered(self) -> int:
+        return self.visible - self.passed
 
-def stripper(
-    reading: SourcePlan, tasks: Sequence[TaskSpec], endpoint: ProgressEndpoint, tallies: Any
+
+@dataclass(frozen=True, slots=True)
+class GroupReading:
+    """How chunks are read: ``config`` is from ``librdkafka_config``, with secrets, and ``rate`` is of each chunk."""
+
+    config: Mapping[str, Any] = field(repr=False)
+    timeout_s: float
+    where: str | None = None
+    rate: RateLimit | None = None
+    endpoint: ProgressEndpoint | None = None
+
+
+def may_repeat(
+    chunks: Iterable[Chunk], progress: Mapping[int, ChunkProgress], epoch: int, now_ms: int
+) -> list[ChunkProgress]:
+    """Progress for the ledger before the write: from now on all these records are possible duplicates."""
+    repeated = []
+    for chunk in chunks:
+        known, start = progress.get(chunk.number), delivered_to(chunk, progress)
+        before = 0 if known is None else known.may_repeat
+        repeated.append(ChunkProgress(chunk.number, start, 0, 0, 0, 0, now_ms, epoch, (), before + chunk.end - start))
+    return repeated
+
+
+class CountedGroup:
+    """``frame`` has the records of those chunks that the ledger's ``progress`` does not show as delivered.
+
+    Its columns are those of Spark's Kafka source. Nothing is read before an action. A second action reads it again, and
+    the counts remain those of one reading.
+    """
+
+    def __init__(
+        self, spark: SparkSession, chunks: Sequence[Chunk], progress: Mapping[int, ChunkProgress], how: GroupReading
+    ) -> None:
+        self.chunks = tuple(chunk for chunk in chunks if delivered_to(chunk, progress) < chunk.end)
+        self._progress = progress
+        parts = tuple(
+            (SourceRange(chunk.topic, chunk.partition, delivered_to(chunk, progress), chunk.end, chunk.number),)
+            for chunk in self.chunks
+        )
+        reading = SourcePlan(parts, how.config, how.timeout_s, bookkeeping=True)
+        self._tallies: Any = spark.sparkContext.accumulator({}, _by_chunk())
+        rows = with_wanted(frame(spark, reading), how.where)
+        self.frame: DataFrame = rows.mapInArrow(_stripper(reading, how, self._tallies), ddl())
+
+    @property
+    def was_begun(self) -> bool:
+        """Whether the ledger shows an earlier write of these records, which may have been completed."""
+        return any(self._progress[chunk.number].may_repeat for chunk in self.chunks if chunk.number in self._progress)
+
+    @property
+    def is_read(self) -> bool:
+        """Whether Spark has read each chunk to its end."""
+        counted = self._tallies.value
+        return all(counted.get(chunk.number, ChunkTally()).position >= chunk.end for chunk in self.chunks)
+
+    def read(self) -> None:
+        """Read all of it, only to count it."""
+        self.frame.write.format("noop").mode("append").save()
+
+    def progress(self, epoch: int, now_ms: int, *, once: bool = False) -> tuple[ChunkProgress, ...]:
+        """Progress for the ledger after the write, of chunks that are read.
+
+        ``once``: the writer has not repeated what an earlier write may have completed.
+        """
+        rows = []
+        for chunk in self.chunks:
+            tally, before = self._tallies.value[chunk.number], self._progress.get(chunk.number)
+            rows.append(
+                ChunkProgress(
+                    chunk.number,
+                    chunk.end,
+                    tally.visible,
+                    tally.filtered,
+                    0,
+                    tally.size,
+                    now_ms,
+                    epoch,
+                    tuple(tally.lost),
+                    0 if before is None or once else before.may_repeat,
+                )
+            )
+        return tuple(rows)
+
+    def results(self) -> tuple[ChunkResult, ...]:
+        """The counts for the verification, of chunks that are read."""
+        rows = []
+        for chunk in self.chunks:
+            tally, start = self._tallies.value[chunk.number], delivered_to(chunk, self._progress)
+            rows.append(ChunkResult(chunk.number, start, chunk.end, tally.visible, tally.passed, tally.filtered, 0))
+        return tuple(rows)
+
+
+def _by_chunk() -> Any:
+    from pyspark import AccumulatorParam
+
+    class ByChunk(AccumulatorParam[dict[int, ChunkTally]]):
+        """Merges counts by chunk. A chunk counted twice, by a retried task or another action, keeps one count."""
+
+        def zero(self, value: dict[int, ChunkTally]) -> dict[int, ChunkTally]:
+            return {}
+
+        def addInPlace(  # noqa: N802
+            self, value1: dict[int, ChunkTally], value2: dict[int, ChunkTally]
+        ) -> dict[int, ChunkTally]:
+            return value1 | value2
+
+    return ByChunk()
+
+
+def _stripper(
+    reading: SourcePlan, how: GroupReading, tallies: Any
 ) -> Callable[[Iterable[pyarrow.RecordBatch]], Iterator[pyarrow.RecordBatch]]:
-    rate, numbers = tasks[0].rate, tuple(task.number for task in tasks)
+    rate, endpoint = how.rate, how.endpoint
     ends = tuple(parts[-1] for parts in reading.parts)
 
     def strip(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
@@ -42,8 +163,8 @@ def stripper(
 
         context = TaskContext.get()
         assert context is not None
-        partition_id, throttle, counting = context.partitionId(), Throttle(rate), _Counting()
-        with ProgressSender(endpoint, numbers[partition_id], context.taskAttemptId()) as sender:
+        end, throttle, counting = ends[context.partitionId()], Throttle(rate), _Counting()
+        with ProgressSender(endpoint, end.chunk or 0, context.taskAttemptId()) as sender:
             for batch in batches:
                 failure = reader_error(batch)
                 if failure is not None:
@@ -55,7 +176,6 @@ def stripper(
                     time.sleep(throttle.wait_s(time.monotonic()))
                     throttle.took(rows.num_rows, size, time.monotonic())
                     yield rows.select(rows.schema.names[:_KAFKAS])
-        end = ends[partition_id]
         if counting.found.get(end.chunk or 0, ChunkTally()).position < end.end:
             raise RuntimeError(f"the rows of {end.tp} ended before {end.end}")
         tallies.add(counting.found)

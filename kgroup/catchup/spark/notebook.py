@@ -118,7 +118,7 @@ def register_source(spark: SparkSession, config: Mapping[str, Any], *, timeout_s
     """Register ``spark.read.format(name)`` in this session, with these connection settings in its code."""
     from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-    _send_code(spark)
+    send_code(spark)
     name_of_it, hidden = name, _Hidden(dict(config))
 
     class Reader(DataSourceReader):
@@ -156,7 +156,7 @@ class _Hidden:
     config: Mapping[str, Any]
 
 
-def _send_code(spark: SparkSession) -> None:
+def send_code(spark: SparkSession) -> None:
     """Send our code to remote workers. With Spark Connect there is no context: kgroup must be installed there."""
     context = getattr(spark, "sparkContext", None)
     if context is None or context.master.startswith("local") or context.applicationId in _packages:

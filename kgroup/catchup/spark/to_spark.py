@@ -1,4 +1,4 @@
-"""``--to-spark FORMAT``: the rest of a plan as one write of Spark, at least once; records are counted on the way.
+"""``--to-spark FORMAT``: the undelivered groups of chunks, each as one write of Spark, with the ledger after each.
 
 pyspark is imported only inside functions.
 """
@@ -7,21 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kgroup.catchup.sinks.spark import FORMAT, SINK, resolved, secrets_of
-from kgroup.catchup.spark.chunk_groups import ChunkTally, stripper
+from kgroup.catchup.sinks.spark import FORMAT, SELECT, SINK, resolved, secrets_of, table_format
+from kgroup.catchup.spark.chunk_groups import CountedGroup, GroupReading, may_repeat
 from kgroup.catchup.spark.failures import explain, java_message
 from kgroup.catchup.spark.in_worker import TaskAnswer
 from kgroup.catchup.spark.progress_listener import ProgressEndpoint
-from kgroup.catchup.spark.source import ddl, frame
-from kgroup.catchup.spark.sql_job import reading_of
-from kgroup.catchup.spark.where import message_lines, with_wanted
+from kgroup.catchup.spark.source import ddl
+from kgroup.catchup.spark.where import as_usage_error, message_lines
 from kgroup.catchup.worker.task_spec import TaskResult, TaskSpec
-from kgroup.groups.catchup.delivered import delivered_to
-from kgroup.groups.catchup.model import Chunk, ChunkProgress
-from kgroup.groups.catchup.verification import ChunkResult
-from kgroup.support.errors import KgroupError, Refused
+from kgroup.groups.catchup.delivered import delivered_to, is_exactly_once
+from kgroup.groups.catchup.model import ChunkProgress, Task
+from kgroup.support.errors import KgroupError, Refused, UsageError
 from kgroup.support.redact import redact
 
 if TYPE_CHECKING:
@@ -32,61 +31,111 @@ if TYPE_CHECKING:
 
 _MOST_LINES = 4
 _JOB = "Job aborted due to stage failure"
+_VIEW = "kgroup_gap"
+_OF_PLAN, _OF_GROUP = "kgroup-plan", "kgroup-chunks"
+"""Properties of an Iceberg snapshot: the plan, and the number of the group of chunks that it added."""
 
 
 def rehearse(spark: SparkSession, options: Mapping[str, str]) -> None:
-    """Write an empty frame before any offset moves, to check format, target and columns. Raises Refused [sink]."""
+    """Write an empty frame before any offset moves, to check format, target and columns.
+
+    Raises UsageError for a ``--select`` that Spark rejects, or that does not make one row of each record; Refused
+    [sink].
+    """
+    empty, select = spark.createDataFrame([], ddl()), options.get(SELECT)
+    if select is not None:
+        with as_usage_error("--select", select):
+            empty = selected(empty, select)
+            plan = empty._jdf.queryExecution().analyzed()
+        if (plan.nodeName(), plan.children().head().nodeName()) != ("Project", "SubqueryAlias"):
+            raise UsageError(
+                f"--select {select}: must make one row of each record, without aggregates or other tables",
+                hint='for example --select "cast(value as string) as body, partition, offset"',
+            )
     with _refusing(options):
-        _write(spark.createDataFrame([], ddl()), options)
+        _write(empty, options, {})
 
 
-def may_repeat(
-    chunks: Iterable[Chunk], progress: Mapping[int, ChunkProgress], epoch: int, now_ms: int
-) -> list[ChunkProgress]:
-    """Progress for the ledger before the write: from now on all these records are possible duplicates."""
-    repeated = []
-    for chunk in chunks:
-        known, start = progress.get(chunk.number), delivered_to(chunk, progress)
-        before = 0 if known is None else known.may_repeat
-        repeated.append(ChunkProgress(chunk.number, start, 0, 0, 0, 0, now_ms, epoch, (), before + chunk.end - start))
-    return repeated
+def selected(rows: DataFrame, select: str | None) -> DataFrame:
+    """The rows with the columns of ``--select``; None: all columns of Spark's Kafka source."""
+    if select is None:
+        return rows
+    rows.createOrReplaceTempView(_VIEW)
+    return rows.sparkSession.sql(f"SELECT {select} FROM {_VIEW}")
+
+
+def by_chunk(groups: Sequence[TaskSpec], progress: Mapping[int, ChunkProgress]) -> tuple[TaskSpec, ...]:
+    """Each undelivered chunk as a task, for the display of progress: Spark reads it in a partition of its own."""
+    return tuple(
+        replace(group, work=replace(group.work, task=Task(chunk.number, (chunk.number,))), chunks=(chunk,))
+        for group in groups
+        for chunk in group.chunks
+        if delivered_to(chunk, progress) < chunk.end
+    )
 
 
 def written(
-    tasks: Sequence[TaskSpec], where: str | None, progress: Mapping[int, ChunkProgress], now_ms: Callable[[], int]
+    groups: Sequence[TaskSpec],
+    where: str | None,
+    progress: Mapping[int, ChunkProgress],
+    record: Callable[[Iterable[ChunkProgress]], None],
+    now_ms: Callable[[], int],
 ) -> TaskRunner:
-    """A job that writes all these tasks at once. Its answers have the progress, which the runner commits to the ledger.
+    """A job that writes these groups of chunks one after the other; ``record`` writes their progress to the ledger.
 
-    ``progress`` is the ledger's before ``may_repeat``.
+    ``progress`` is the ledger's at the start. Before a write its records become possible duplicates, after it they are
+    delivered. A table that remembers its groups gets each once: Delta skips a group that it has, Iceberg is asked.
     """
 
-    def run(session: DriverSession, endpoint: ProgressEndpoint) -> Iterable[TaskAnswer]:
-        from pyspark import AccumulatorParam
-
-        class ByChunk(AccumulatorParam[dict[int, ChunkTally]]):
-            """Merges counts by chunk. A chunk counted twice, by a retried task, keeps one count."""
-
-            def zero(self, value: dict[int, ChunkTally]) -> dict[int, ChunkTally]:
-                return {}
-
-            def addInPlace(  # noqa: N802
-                self, value1: dict[int, ChunkTally], value2: dict[int, ChunkTally]
-            ) -> dict[int, ChunkTally]:
-                return value1 | value2
-
-        reading, options = reading_of(tasks, progress), tasks[0].options
-        rows = with_wanted(frame(session.sql(), reading), where)
-        tallies = session.context().accumulator({}, ByChunk())
-        plain = rows.mapInArrow(stripper(reading, tasks, endpoint, tallies), ddl())
-        with _refusing(options, tuple(task.number for task in tasks)):
-            _write(plain, options)
-        return [_answer(task, tallies.value, progress, now_ms()) for task in tasks]
+    def run(session: DriverSession, endpoint: ProgressEndpoint) -> Iterator[TaskAnswer]:
+        spark = session.sql()
+        for group in groups:
+            how = GroupReading(group.config, group.timeout_s, where, group.rate, endpoint)
+            counted = CountedGroup(spark, group.chunks, progress, how)
+            record(may_repeat(counted.chunks, progress, group.work.epoch, now_ms()))
+            with _refusing(group.options, tuple(chunk.number for chunk in counted.chunks)):
+                if not (counted.was_begun and _is_in_iceberg(spark, group)):
+                    rows = selected(counted.frame, group.options.get(SELECT))
+                    _write(rows, group.options, remembered(group))
+                if counted.was_begun and not counted.is_read:
+                    counted.read()
+            if not counted.is_read:
+                raise KgroupError(
+                    f"Spark reported success, but did not read group {group.number} of the chunks", code="spark-job"
+                )
+            known = counted.progress(group.work.epoch, now_ms(), once=is_exactly_once(group.sink, group.options))
+            record(known)
+            yield TaskAnswer(group.number, TaskResult(group.number, known, counted.results(), (), True, False))
 
     return run
 
 
-def _write(frame: DataFrame, options: Mapping[str, str]) -> None:
-    frame.write.format(options[FORMAT]).options(**resolved(options)).mode("append").save()
+def remembered(group: TaskSpec) -> dict[str, str]:
+    """The writer's options with which a table remembers a group of chunks; none for other formats."""
+    number = str(group.number)
+    match table_format(group.options):
+        case "delta":
+            return {"txnAppId": group.plan_id, "txnVersion": number}
+        case "iceberg":
+            return {f"snapshot-property.{_OF_PLAN}": group.plan_id, f"snapshot-property.{_OF_GROUP}": number}
+        case _:
+            return {}
+
+
+def _is_in_iceberg(spark: SparkSession, group: TaskSpec) -> bool:
+    """Whether a snapshot of the Iceberg table has this group; False for other formats."""
+    from pyspark.sql.functions import col
+
+    if table_format(group.options) != "iceberg":
+        return False
+    path = resolved(group.options)["path"]
+    snapshots = spark.read.format("iceberg").load(f"{path}{'#' if '/' in path else '.'}snapshots")
+    of_plan, of_group = (col("summary")[name] for name in (_OF_PLAN, _OF_GROUP))
+    return not snapshots.where((of_plan == group.plan_id) & (of_group == str(group.number))).isEmpty()
+
+
+def _write(frame: DataFrame, options: Mapping[str, str], remembering: Mapping[str, str]) -> None:
+    frame.write.format(options[FORMAT]).options(**resolved(options), **remembering).mode("append").save()
 
 
 @contextmanager
@@ -114,34 +163,3 @@ def _refusing(options: Mapping[str, str], tasks: tuple[int, ...] | None = None) 
         raise Refused(
             f"--to-spark {options[FORMAT]}: {lines[0]}", details=tuple(lines[1:_MOST_LINES]), code=SINK
         ) from None
-
-
-def _answer(
-    task: TaskSpec, tallies: Mapping[int, ChunkTally], progress: Mapping[int, ChunkProgress], now_ms: int
-) -> TaskAnswer:
-    """The task's answer. Raises KgroupError if a chunk was not read to its end although Spark reports success."""
-    counted, known = [], []
-    for chunk in task.chunks:
-        start = delivered_to(chunk, progress)
-        if start >= chunk.end:
-            continue
-        tally, before = tallies.get(chunk.number, ChunkTally()), progress.get(chunk.number)
-        if tally.position < chunk.end:
-            raise KgroupError(f"Spark reported success, but did not count chunk {chunk.number}", code="spark-job")
-        filtered = tally.visible - tally.passed
-        counted.append(ChunkResult(chunk.number, start, chunk.end, tally.visible, tally.passed, filtered, 0))
-        known.append(
-            ChunkProgress(
-                chunk.number,
-                chunk.end,
-                tally.visible,
-                filtered,
-                0,
-                tally.size,
-                now_ms,
-                task.work.epoch,
-                tuple(tally.lost),
-                0 if before is None else before.may_repeat,
-            )
-        )
-    return TaskAnswer(task.number, TaskResult(task.number, tuple(known), tuple(counted), (), True, False))

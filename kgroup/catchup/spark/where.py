@@ -31,7 +31,7 @@ def check(spark: SparkSession, sql: str) -> None:
 
     if not sql.strip():
         raise UsageError("--where requires a condition", hint='for example --where "partition = 3"')
-    with _as_usage_error(sql):
+    with as_usage_error("--where", sql):
         rows: Any = spark.createDataFrame([], ddl()).where(functions.expr(sql))
         plan = rows._jdf.queryExecution().analyzed()
     java: Any = spark._jvm
@@ -69,7 +69,8 @@ def with_wanted(rows: DataFrame, sql: str | None) -> DataFrame:
 
 
 @contextmanager
-def _as_usage_error(sql: str) -> Iterator[None]:
+def as_usage_error(option: str, sql: str) -> Iterator[None]:
+    """Turn Spark's errors about the SQL of this option into a UsageError."""
     from pyspark.errors import PySparkException
 
     try:
@@ -77,7 +78,7 @@ def _as_usage_error(sql: str) -> Iterator[None]:
     except PySparkException as error:
         lines = message_lines(str(error))
         raise UsageError(
-            f"--where {sql}: {lines[0]}",
+            f"{option} {sql}: {lines[0]}",
             details=tuple(lines[1:_MOST_LINES]),
             hint=f"the columns are {_COLUMNS}; key and value are binary: cast(value as string)",
         ) from None

@@ -53,12 +53,17 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "to_spark": where_option(
             "--to-spark",
             metavar="FORMAT",
-            help="Append with a writer of Spark (delta, parquet); an interrupted append is repeated as a whole.",
+            help="Append with a writer of Spark, a group of chunks at a time; exactly once to delta and iceberg.",
         ),
         "option": where_option(
             "--option",
             metavar="KEY=VALUE",
             help="A setting of that writer (repeatable); secrets: KEY=@FILE, or 'KEY=$VARIABLE'.",
+        ),
+        "select": where_option(
+            "--select",
+            metavar="SQL",
+            help='The columns for that writer: "cast(value as string) as body, offset" (default: those of Kafka).',
         ),
         "where": where_option(
             "--where",

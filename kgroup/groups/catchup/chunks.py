@@ -102,6 +102,18 @@ def assign_to_tasks(
     return tuple(Task(number, tuple(numbers)) for number, numbers in enumerate(heaviest_first))
 
 
+def group_chunks(chunks: Sequence[Chunk], size: int) -> tuple[Task, ...]:
+    """Groups of ``size`` chunks, each a task that one write delivers; a group must be delivered before the next.
+
+    The first chunk of every partition comes before the second of any: a group is read from many brokers, and has
+    records of about one time.
+    """
+    turns = [(turn, number) for some in _by_partition(chunks) for turn, number in enumerate(some)]
+    numbers = [number for _, number in sorted(turns)]
+    groups = range(0, len(numbers), size)
+    return tuple(Task(count, tuple(numbers[first : first + size])) for count, first in enumerate(groups))
+
+
 def _by_partition(chunks: Sequence[Chunk]) -> list[list[int]]:
     by_partition: dict[TopicPartition, list[Chunk]] = {}
     for chunk in chunks:

@@ -9,6 +9,11 @@ from kgroup.model.records import OffsetRange, merged
 from kgroup.model.topic_partition import TopicPartition
 
 
+def is_exactly_once(sink: str, options: Mapping[str, str]) -> bool:
+    """Whether a sink never delivers a record twice. Delta and Iceberg remember which groups of chunks they have."""
+    return sink in ("topic", "files") or (sink == "spark" and options["format"].lower() in ("delta", "iceberg"))
+
+
 def delivered_to(chunk: Chunk, progress: Mapping[int, ChunkProgress]) -> int:
     """The offset of the chunk below which everything is delivered; its start if nothing is."""
     known = progress.get(chunk.number)

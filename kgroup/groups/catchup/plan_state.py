@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from kgroup.groups.catchup.delivered import next_deadline_ms
+from kgroup.groups.catchup.delivered import is_exactly_once, next_deadline_ms
 from kgroup.groups.catchup.model import PlanPhase, PlanSnapshot, PlanState
 from kgroup.groups.catchup.verification import Verification
 from kgroup.support.durations import format_duration
@@ -91,7 +91,7 @@ class VerifiedPlan(msgspec.Struct, frozen=True):
     def is_exactly_once(self) -> bool:
         """Whether its sink never delivers a record twice."""
         delivery = self.snapshot.delivery
-        return delivery is None or delivery.sink in ("topic", "files")
+        return delivery is None or is_exactly_once(delivery.sink, delivery.options)
 
     @property
     def runner_text(self) -> str:

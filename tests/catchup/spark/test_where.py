@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from kgroup.catchup.spark.sql_job import filtered
 from kgroup.catchup.spark.where import check as check_where
 from kgroup.catchup.worker.task_spec import TaskSpec, TransactionBounds
 from kgroup.groups.catchup.chunks import RateLimit
+from kgroup.groups.catchup.model import ChunkProgress
 from kgroup.model.records import LostOffsets
 from kgroup.support.errors import KgroupError, NotFound, Refused, UsageError
 from tests.catchup.sinks.test_topic import SHAPES, produce_shapes
@@ -212,13 +213,16 @@ def test_a_writer_of_spark_gets_all_of_it_and_is_counted(
     with replay(
         bootstrap, name("ledger"), [(source, 0, 0, 20), (source, 0, 20, 30), (source, 1, 0, 30)], [[0, 1], [2]]
     ) as plan:
-        tasks = [plan.spec("spark", options, number) for number in range(2)]
-        before, epoch = plan.progress(), plan.runner.epoch.number
-        plan.runner.write(*to_spark.may_repeat(plan.chunks, before, epoch, NOW_MS))
-        assert sum(one.may_repeat for one in plan.progress().values()) == 60
+        groups = [plan.spec("spark", options, number) for number in range(2)]
+        recorded: list[tuple[int, ...]] = []
 
-        answers = run(session, tasks, run_tasks=to_spark.written(tasks, "offset >= 25", before, lambda: NOW_MS))
-        plan.runner.write(*(one for answer in answers for one in answer.result.progress))
+        def record(rows: Iterable[ChunkProgress]) -> None:
+            plan.runner.write(*rows)
+            recorded.append(tuple(plan.progress()[number].may_repeat for number in sorted(plan.progress())))
+
+        written = to_spark.written(groups, "offset >= 25", plan.progress(), record, lambda: NOW_MS)
+        answers = run(session, to_spark.by_chunk(groups, plan.progress()), run_tasks=written)
+        assert recorded == [(20, 10), (0, 0), (0, 0, 30), (0, 0, 0)]
         proof = plan.proof(*(answer.result for answer in answers))
 
     rows = session.sql().read.parquet(str(tmp_path / "out"))

@@ -1,0 +1,241 @@
+"""The gap of a plan as DataFrames in a Spark session of the user's own; the ledger is written after each group.
+
+The run is fenced as every other one: it takes the plan over, and writes nothing more once another run has done so.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from kgroup.catchup.ledger.runner import Runner
+from kgroup.catchup.service.engine import CatchupEngine
+from kgroup.catchup.service.lookup import find_plan, open_engine
+from kgroup.catchup.service.replay import CHUNKS_PER_SLOT, SESSION, WHERE, ReplayOptions, ReplayResult, delivery_of
+from kgroup.catchup.service.replay_run import require_still_same_topics, verify_replay
+from kgroup.catchup.service.show import damaged_refusal
+from kgroup.catchup.service.start import refusal_of, take_over_released
+from kgroup.catchup.spark.chunk_groups import CountedGroup, GroupReading, may_repeat
+from kgroup.catchup.spark.notebook import send_code
+from kgroup.groups.catchup import decisions
+from kgroup.groups.catchup.delivered import undelivered_range, unfinished
+from kgroup.groups.catchup.steps import AlreadyDone
+from kgroup.groups.catchup.verification import ChunkResult, Verification
+from kgroup.model.records import OffsetRange
+from kgroup.model.reporter import Reporter
+from kgroup.settings.clients import librdkafka_config
+from kgroup.settings.model import Settings
+from kgroup.support.clock import utc_ms
+from kgroup.support.errors import KgroupError, Refused, UsageError, refusal_code
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+NOT_READ = refusal_code(
+    "not-read",
+    "kgroup.spark.gap",
+    "Spark has not read the records that the program calls done.",
+    "Write the DataFrame before done(), with an action of Spark. If nothing of it is wanted, df.count() reads it.",
+)
+NOT_COMPLETE = refusal_code(
+    "not-complete",
+    "kgroup.spark.gap",
+    "Everything is delivered that can be, but the plan is not verified.",
+    "See the ranges in the message. kgroup catchup show PLAN lists them too.",
+)
+
+_HEARTBEAT_S = 5.0
+_MOST_RANGES = 3
+
+
+class ChunkGroup:
+    """Chunks of a plan that are delivered together.
+
+    ``number`` counts the groups of the ``plan`` from 0. It never changes, and each group comes after the one before it:
+    a table that keeps both can tell whether it has the records already. ``ranges`` are the offsets. ``may_repeat``:
+    an earlier run may have delivered them.
+    """
+
+    def __init__(self, plan: str, number: int, counted: CountedGroup, record: Callable[[ChunkGroup], None]) -> None:
+        self.plan = plan
+        self.number = number
+        self.may_repeat = counted.was_begun
+        self.is_done = False
+        self._counted = counted
+        self._record = record
+
+    def __repr__(self) -> str:
+        return f"ChunkGroup(plan={self.plan!r}, number={self.number}, ranges={' '.join(map(str, self.ranges))!r})"
+
+    @property
+    def df(self) -> DataFrame:
+        """The records, in the columns of Spark's own Kafka source. Each action reads them from Kafka."""
+        return self._counted.frame
+
+    @property
+    def ranges(self) -> tuple[OffsetRange, ...]:
+        """The offsets [start, end) of each chunk."""
+        return tuple(undelivered_range(chunk, {}) for chunk in self._counted.chunks)
+
+    @property
+    def txn(self) -> dict[str, str]:
+        """The options with which Delta writes the group once: ``df.write.format("delta").options(**chunk.txn)``."""
+        return {"txnAppId": self.plan, "txnVersion": str(self.number)}
+
+    def done(self) -> None:
+        """Write to the ledger that the group is delivered.
+
+        Raises Refused [not-read] if Spark has not read all of it, [superseded] if another run took the plan over: then
+        that run delivers it again.
+        """
+        if not self.is_done:
+            self._record(self)
+            self.is_done = True
+
+
+class SessionGap:
+    """What is not delivered of a plan, for a Spark session of the user's own: iterate over it, or use ``for_each``.
+
+    The ledger is written after each group. Killed at any moment, or after an exception, the next run begins with the
+    group that was not done: at most that group is delivered twice.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        settings: Settings,
+        reporter: Reporter,
+        plan: str,
+        ledger: str | None,
+        chunks: int | None,
+    ) -> None:
+        context = getattr(spark, "sparkContext", None)
+        if context is None:
+            raise UsageError(
+                "kgroup.spark.gap requires a classic Spark session, not Spark Connect",
+                hint="use a job of spark-submit, or a notebook whose cluster is not shared",
+            )
+        if chunks is not None and chunks < 1:
+            raise UsageError(f"chunks must be at least 1, not {chunks}")
+        self._spark, self._settings, self._reporter = spark, settings, reporter
+        self._plan, self._ledger = plan, ledger
+        self._chunks = chunks or CHUNKS_PER_SLOT * context.defaultParallelism
+        self.verification: Verification | None = None
+        """Set when everything is delivered."""
+
+    def for_each(self, function: Callable[[DataFrame, ChunkGroup], object]) -> Verification:
+        """Call ``function(df, chunk)`` for each group, write the ledger after each, and verify the plan at the end.
+
+        Raises what the function raises, and as ``ChunkGroup.done``; Refused [not-complete] if records are lost.
+        """
+        groups = self._groups()
+        try:
+            for group in groups:
+                function(group.df, group)
+                group.done()
+        finally:
+            groups.close()
+        assert self.verification is not None
+        return self.verification
+
+    def __iter__(self) -> Iterator[ChunkGroup]:
+        """The groups, in their order; call ``done()`` on each. After the last one the plan is verified."""
+        return self._groups()
+
+    def _groups(self) -> Generator[ChunkGroup, None, None]:
+        with open_engine(self._settings, self._reporter, self._ledger) as engine:
+            snapshot = find_plan(engine, self._plan)
+            decision = engine.preview(snapshot, decisions.resume)
+            if snapshot.is_damaged:
+                raise damaged_refusal(snapshot)
+            if isinstance(decision, AlreadyDone):
+                self._end(engine.verification(snapshot))
+                return
+            if (refusal := refusal_of(decision)) is not None:
+                raise refusal
+            if unfinished(snapshot.plan, snapshot.progress):
+                engine.require_sources(snapshot.plan)
+            options = ReplayOptions(sink=SESSION, sink_options={}, chunks=self._chunks)
+            delivery = delivery_of(snapshot, options)
+            with take_over_released(engine, snapshot, options, {}, delivery) as runner:
+                if runner.snapshot.state.state.is_open:
+                    with _signed_on(engine, runner):
+                        counted = yield from self._deliver(runner)
+                        require_still_same_topics(engine, runner.snapshot)
+                        result = ReplayResult(tuple(counted), (), (), 0.0)
+                        ended = verify_replay(engine, self._settings, runner, result, None, None)
+                    self._end(ended.state.verification)
+                else:
+                    self._end(engine.verification(runner.snapshot))
+
+    def _deliver(self, runner: Runner) -> Generator[ChunkGroup, None, list[ChunkResult]]:
+        """Yield the groups that are left; returns what was counted of them."""
+        send_code(self._spark)
+        snapshot = runner.snapshot
+        delivery, counts = snapshot.delivery, list[ChunkResult]()
+        assert delivery is not None
+        how = GroupReading(librdkafka_config(self._settings), self._settings.timeout_s, delivery.options.get(WHERE))
+        by_number = {chunk.number: chunk for chunk in snapshot.plan.chunks}
+
+        def record(group: ChunkGroup) -> None:
+            counted = group._counted
+            if counted.was_begun and not counted.is_read:
+                counted.read()  # the table has it, and did not ask for it again
+            if not counted.is_read:
+                raise Refused(
+                    f"{group.plan}: Spark has not read all records of group {group.number}, so nothing shows that they "
+                    "are delivered",
+                    hint="write the DataFrame before done(), with an action of Spark; df.count() reads all of it",
+                    code=NOT_READ,
+                )
+            runner.write(*counted.progress(runner.epoch.number, utc_ms()))
+            counts.extend(counted.results())
+
+        for task in delivery.tasks:
+            progress = runner.snapshot.progress
+            counted = CountedGroup(self._spark, [by_number[number] for number in task.chunks], progress, how)
+            if counted.chunks:
+                runner.write(*may_repeat(counted.chunks, progress, runner.epoch.number, utc_ms()))
+                group = ChunkGroup(snapshot.plan.id, task.number, counted, record)
+                yield group
+                if not group.is_done:
+                    raise UsageError(
+                        f"{group.plan}: group {group.number} is not done, so the next one cannot begin",
+                        hint="call done() on each group, after its records are written",
+                    )
+        return counts
+
+    def _end(self, verification: Verification) -> None:
+        self.verification = verification
+        if not verification.complete:
+            ranges = [str(row) for row in (*verification.lost, *verification.undelivered)]
+            shown = ", ".join((*ranges[:_MOST_RANGES], *(["..."] if len(ranges) > _MOST_RANGES else [])))
+            why = "; ".join((*([f"not delivered: {shown}"] if ranges else []), *verification.contradictions))
+            raise Refused(f"{verification.plan_id} is not verified: {why}", code=NOT_COMPLETE)
+
+
+@contextmanager
+def _signed_on(engine: CatchupEngine, runner: Runner) -> Iterator[None]:
+    """Write heartbeats within the block, while the user's code runs; and at its end that no run works on the plan."""
+    ended = threading.Event()
+
+    def beat() -> None:
+        while not ended.wait(_HEARTBEAT_S):
+            try:
+                runner.heartbeat(utc_ms())
+            except Refused:  # another run has taken over; done() raises it
+                return
+            except KgroupError:
+                continue  # the ledger is unreachable at the moment
+
+    thread = threading.Thread(target=beat, name="kgroup-heartbeat", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        if runner.snapshot.state.state.is_open:
+            engine.sign_off(runner)

@@ -1,0 +1,154 @@
+"""``kgroup.spark.gap`` in sessions of real PySpark: what is not done comes again, and nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from kgroup.spark import ChunkGroup, gap
+from kgroup.support.errors import Refused, UsageError
+from tests.helpers.catchup import session_job
+from tests.helpers.catchup.catchups import Crash, crash, own_ledger, released
+from tests.helpers.command_line import CommandLine
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.places import ROOT
+
+Name = Callable[[str], str]
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    warehouse = tmp_path_factory.mktemp("warehouse")
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    spark = builder.config("spark.sql.warehouse.dir", str(warehouse)).getOrCreate()
+    yield spark
+    spark.stop()
+
+
+@pytest.fixture
+def crashed(world: KafkaWorld, name: Name, bystander: str, monkeypatch: pytest.MonkeyPatch) -> Crash:
+    own_ledger(monkeypatch, name("ledger"))
+    return crash(world, name("orders"), name("svc"))
+
+
+def shown(kgroup: CommandLine, plan: str) -> dict[str, Any]:
+    (row,) = kgroup("catchup", "show", plan, "-o", "json").data
+    return row
+
+
+def places(rows: list[Any]) -> list[tuple[int, int]]:
+    return sorted((row.partition, row.offset) for row in rows)
+
+
+GAP = [(0, offset) for offset in range(70, 120)] + [(1, offset) for offset in range(20, 50)]
+
+
+def test_each_group_is_delivered_and_the_plan_verified(
+    kgroup: CommandLine, spark: SparkSession, crashed: Crash, tmp_path: Path
+) -> None:
+    plan, seen = released(kgroup, crashed), list[tuple[int, list[str], bool, str]]()
+
+    def write(df: DataFrame, chunk: ChunkGroup) -> None:
+        seen.append((chunk.number, [str(row) for row in chunk.ranges], chunk.may_repeat, shown(kgroup, plan)["phase"]))
+        df.write.mode("append").parquet(str(tmp_path / "out"))
+
+    proof = gap(spark, plan, chunks=1).for_each(write)
+
+    ranges = [f"{crashed.topic}:0 [70, 120)", f"{crashed.topic}:1 [20, 50)"]
+    assert seen == [(0, ranges[:1], False, "replaying"), (1, ranges[1:], False, "replaying")]
+    assert (proof.complete, proof.delivered, proof.totals().possible_duplicate_count) == (True, 80, 0)
+    rows = spark.read.parquet(str(tmp_path / "out"))
+    assert rows.columns == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"]
+    assert places(rows.collect()) == GAP
+    row = shown(kgroup, plan)
+    assert (row["state"], row["sink"], row["destination"], row["totals"]["verified"]) == (
+        "done",
+        "session",
+        "session",
+        True,
+    )
+    again = gap(spark, plan)
+    assert (list(again), again.verification is not None and again.verification.complete) == ([], True)
+
+
+def test_what_is_not_done_comes_again(kgroup: CommandLine, spark: SparkSession, crashed: Crash, tmp_path: Path) -> None:
+    plan = released(kgroup, crashed)
+    with pytest.raises(ZeroDivisionError):
+        gap(spark, plan, chunks=1).for_each(lambda df, chunk: df.count() / (1 - chunk.number))
+    assert shown(kgroup, plan)["phase"] == "stopped"
+
+    refused = kgroup("catchup", "resume", plan, "--execute", exit_code=6)
+    assert "kgroup.spark.gap" in refused.stderr
+    assert "[own-session]" in refused.stderr
+    kgroup("catchup", "resume", plan, "--to-topic", crashed.topic, "--execute", exit_code=6)
+
+    left = gap(spark, plan, chunks=7)
+    with pytest.raises(UsageError, match="group 1 is not done"):
+        list(left)
+    for chunk in left:
+        assert (chunk.number, chunk.may_repeat, chunk.txn) == (1, True, {"txnAppId": plan, "txnVersion": "1"})
+        assert places(chunk.df.collect()) == GAP[50:]
+        chunk.done()
+    assert left.verification is not None
+    assert left.verification.totals().possible_duplicate_count == 60
+
+
+def test_records_that_spark_has_not_read_are_not_done(kgroup: CommandLine, spark: SparkSession, crashed: Crash) -> None:
+    plan = released(kgroup, crashed)
+
+    for function in (lambda df, chunk: df.write.format("noop"), lambda df, chunk: df.limit(3).collect()):
+        ledger_has = gap(spark, plan)
+        with pytest.raises(Refused) as raised:
+            ledger_has.for_each(function)
+        assert raised.value.code == "not-read"
+        assert shown(kgroup, plan)["totals"]["undelivered_offset_count"] == 80
+
+
+def test_another_run_takes_the_plan_over(kgroup: CommandLine, spark: SparkSession, crashed: Crash) -> None:
+    plan = released(kgroup, crashed)
+
+    def overtaken(df: DataFrame, chunk: ChunkGroup) -> None:
+        df.count()
+        gap(spark, plan).for_each(lambda df, _: df.count())
+
+    with pytest.raises(Refused) as raised:
+        gap(spark, plan, chunks=1).for_each(overtaken)
+
+    assert raised.value.code == "superseded"
+    assert shown(kgroup, plan)["totals"]["verified"]
+
+
+def test_lost_records_are_an_error(kgroup: CommandLine, world: KafkaWorld, spark: SparkSession, crashed: Crash) -> None:
+    plan = released(kgroup, crashed)
+    world.delete_records(crashed.topic, 0, 78)
+
+    for _ in range(2):  # also of the plan that is closed
+        with pytest.raises(Refused, match=rf"not delivered: {crashed.topic}:0 \[70, 78\)") as raised:
+            gap(spark, plan).for_each(lambda df, _: df.count())
+        assert raised.value.code == "not-complete"
+
+
+def job(plan: str, out: Path, killed_at: int) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-m", session_job.__name__, plan, str(out), str(killed_at)]
+    return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+
+
+def test_killed_after_a_write_before_the_ledger(
+    kgroup: CommandLine, spark: SparkSession, crashed: Crash, tmp_path: Path
+) -> None:
+    plan, out = released(kgroup, crashed), tmp_path / "out"
+
+    killed = job(plan, out, 1)
+    went_on = job(plan, out, -1)
+
+    assert (killed.returncode, killed.stdout.splitlines()) == (-9, ["0 False", "1 False"]), killed.stderr
+    assert went_on.stdout.splitlines() == ["1 True", "True 80 30"], went_on.stderr
+    rows = spark.read.parquet(str(out)).collect()
+    assert places(rows) == sorted(GAP + GAP[50:])
+    assert shown(kgroup, plan)["totals"]["verified"]
