@@ -219,8 +219,9 @@ TOPICS = {
         --to-files    a file a chunk         exactly once
         --to-command  acknowledged records   at least once; possible duplicates
         --to-python   acknowledged records   are counted
-        --to-spark    one append             at least once: an interrupted
-                                             append is repeated as a whole
+        --to-spark    a group of chunks      exactly once to delta and iceberg; else
+                                             an interrupted group is repeated
+        your own code in a Spark session: kgroup.spark.gap (the manual: notebook)
 
         VERIFIED and exit code 0: every record of the gap was read, and delivered,
         filtered out or dead-lettered. Otherwise exit code 8, with the offsets.

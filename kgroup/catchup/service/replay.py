@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from kgroup.catchup.ledger.records import encode
 from kgroup.catchup.ledger.runner import Runner
-from kgroup.catchup.sinks.spark import OF_WRITER
+from kgroup.catchup.sinks.spark import OF_WRITER, SELECT
 from kgroup.catchup.spark.settings import SparkSettings, most_slots, named_slots, slots
 from kgroup.catchup.worker.rate_limit import note_gap_s, share
 from kgroup.catchup.worker.task_ledger import Work

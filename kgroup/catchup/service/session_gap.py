@@ -10,6 +10,8 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import find_plan, open_engine
@@ -63,6 +65,8 @@ class ChunkGroup:
         self.number = number
         self.may_repeat = counted.was_begun
         self.is_done = False
+        self.is_remembered = False
+        """Whether the program has asked for ``txn``: then its table may skip the group."""
         self._counted = counted
         self._record = record
 
@@ -81,7 +85,11 @@ class ChunkGroup:
 
     @property
     def txn(self) -> dict[str, str]:
-        """The options with which Delta writes the group once: ``df.write.format("delta").options(**chunk.txn)``."""
+        """The options with which Delta writes the group once: ``df.write.format("delta").options(**chunk.txn)``.
+
+        A group that may repeat need then not be read: Delta skips it, and kgroup counts it.
+        """
+        self.is_remembered = True
         return {"txnAppId": self.plan, "txnVersion": str(self.number)}
 
     def done(self) -> None:
@@ -181,9 +189,13 @@ class SessionGap:
 
         def record(group: ChunkGroup) -> None:
             counted = group._counted
-            if counted.was_begun and not counted.is_read:
-                counted.read()  # the table has it, and did not ask for it again
+            if group.is_remembered and group.may_repeat and not counted.is_read:
+                counted.read()  # the table has the group
             if not counted.is_read:
+                if counted.is_untouched:  # so the next run does not take it for written
+                    rows = may_repeat(counted.chunks, before, runner.epoch.number, utc_ms())
+                    known = {number: one.may_repeat for number, one in before.items()}
+                    runner.write(*(replace(row, may_repeat=known.get(row.chunk, 0)) for row in rows))
                 raise Refused(
                     f"{group.plan}: Spark has not read all records of group {group.number}, so nothing shows that they "
                     "are delivered",
@@ -194,10 +206,10 @@ class SessionGap:
             counts.extend(counted.results())
 
         for task in delivery.tasks:
-            progress = runner.snapshot.progress
-            counted = CountedGroup(self._spark, [by_number[number] for number in task.chunks], progress, how)
+            before = runner.snapshot.progress
+            counted = CountedGroup(self._spark, [by_number[number] for number in task.chunks], before, how)
             if counted.chunks:
-                runner.write(*may_repeat(counted.chunks, progress, runner.epoch.number, utc_ms()))
+                runner.write(*may_repeat(counted.chunks, before, runner.epoch.number, utc_ms()))
                 group = ChunkGroup(snapshot.plan.id, task.number, counted, record)
                 yield group
                 if not group.is_done:

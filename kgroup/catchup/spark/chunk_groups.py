@@ -98,6 +98,11 @@ class CountedGroup:
         counted = self._tallies.value
         return all(counted.get(chunk.number, ChunkTally()).position >= chunk.end for chunk in self.chunks)
 
+    @property
+    def is_untouched(self) -> bool:
+        """Whether Spark has read no chunk to its end."""
+        return not self._tallies.value
+
     def read(self) -> None:
         """Read all of it, only to count it."""
         self.frame.write.format("noop").mode("append").save()

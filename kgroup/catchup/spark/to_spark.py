@@ -91,19 +91,19 @@ def written(
         spark = session.sql()
         for group in groups:
             how = GroupReading(group.config, group.timeout_s, where, group.rate, endpoint)
-            counted = CountedGroup(spark, group.chunks, progress, how)
+            counted, once = CountedGroup(spark, group.chunks, progress, how), is_exactly_once(group.sink, group.options)
             record(may_repeat(counted.chunks, progress, group.work.epoch, now_ms()))
             with _refusing(group.options, tuple(chunk.number for chunk in counted.chunks)):
                 if not (counted.was_begun and _is_in_iceberg(spark, group)):
                     rows = selected(counted.frame, group.options.get(SELECT))
                     _write(rows, group.options, remembered(group))
-                if counted.was_begun and not counted.is_read:
-                    counted.read()
+                if once and counted.was_begun and not counted.is_read:
+                    counted.read()  # the table has the group
             if not counted.is_read:
                 raise KgroupError(
                     f"Spark reported success, but did not read group {group.number} of the chunks", code="spark-job"
                 )
-            known = counted.progress(group.work.epoch, now_ms(), once=is_exactly_once(group.sink, group.options))
+            known = counted.progress(group.work.epoch, now_ms(), once=once)
             record(known)
             yield TaskAnswer(group.number, TaskResult(group.number, known, counted.results(), (), True, False))
 

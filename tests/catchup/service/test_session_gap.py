@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -11,24 +13,26 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from kgroup.catchup.spark.ready import check
+from kgroup.catchup.spark.session import DriverSession
+from kgroup.catchup.spark.settings import SparkSettings
 from kgroup.spark import ChunkGroup, gap
 from kgroup.support.errors import Refused, UsageError
 from tests.helpers.catchup import session_job
 from tests.helpers.catchup.catchups import Crash, crash, own_ledger, released
 from tests.helpers.command_line import CommandLine
 from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.manual import page
 from tests.helpers.places import ROOT
 
 Name = Callable[[str], str]
 
 
 @pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    warehouse = tmp_path_factory.mktemp("warehouse")
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    spark = builder.config("spark.sql.warehouse.dir", str(warehouse)).getOrCreate()
-    yield spark
-    spark.stop()
+def spark() -> Iterator[SparkSession]:
+    settings = SparkSettings("local[2]", heavy=True)
+    with DriverSession(settings, check(settings, timeout_s=10)) as session:
+        yield session.sql()
 
 
 @pytest.fixture
@@ -102,12 +106,16 @@ def test_what_is_not_done_comes_again(kgroup: CommandLine, spark: SparkSession, 
 def test_records_that_spark_has_not_read_are_not_done(kgroup: CommandLine, spark: SparkSession, crashed: Crash) -> None:
     plan = released(kgroup, crashed)
 
-    for function in (lambda df, chunk: df.write.format("noop"), lambda df, chunk: df.limit(3).collect()):
-        ledger_has = gap(spark, plan)
+    def no_save(df: DataFrame, chunk: ChunkGroup) -> None:
+        df.write.format("delta").options(**chunk.txn)
+
+    for function, repeated in ((no_save, 0), (no_save, 0), (lambda df, _: df.limit(3).collect(), 80)):
         with pytest.raises(Refused) as raised:
-            ledger_has.for_each(function)
+            gap(spark, plan).for_each(function)
         assert raised.value.code == "not-read"
-        assert shown(kgroup, plan)["totals"]["undelivered_offset_count"] == 80
+        totals = shown(kgroup, plan)["totals"]
+        assert (totals["undelivered_offset_count"], totals["possible_duplicate_count"]) == (80, repeated)
+    assert gap(spark, plan).for_each(no_save).complete  # as a table that has it
 
 
 def test_another_run_takes_the_plan_over(kgroup: CommandLine, spark: SparkSession, crashed: Crash) -> None:
@@ -136,9 +144,11 @@ def test_lost_records_are_an_error(kgroup: CommandLine, world: KafkaWorld, spark
 
 def job(plan: str, out: Path, killed_at: int) -> subprocess.CompletedProcess[str]:
     words = [sys.executable, "-m", session_job.__name__, plan, str(out), str(killed_at)]
-    return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+    env = os.environ | {"PYSPARK_PYTHON": sys.executable}
+    return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300, env=env)
 
 
+@pytest.mark.programs("bash", "dirname")
 def test_killed_after_a_write_before_the_ledger(
     kgroup: CommandLine, spark: SparkSession, crashed: Crash, tmp_path: Path
 ) -> None:
@@ -151,4 +161,30 @@ def test_killed_after_a_write_before_the_ledger(
     assert went_on.stdout.splitlines() == ["1 True", "True 80 30"], went_on.stderr
     rows = spark.read.parquet(str(out)).collect()
     assert places(rows) == sorted(GAP + GAP[50:])
+    assert shown(kgroup, plan)["totals"]["verified"]
+
+
+def test_the_code_of_the_manual(
+    kgroup: CommandLine, spark: SparkSession, crashed: Crash, bootstrap: str, tmp_path: Path
+) -> None:
+    """A group that is written again replaces itself."""
+    plan, lake = released(kgroup, crashed), tmp_path / "gap"
+    whole, loop = (
+        re.findall(rf"<!-- {name} -->\n```python\n(.*?)```", page("catchup/notebook.md"), re.S)[0]
+        .replace("/lake/gap", str(lake))
+        .replace("cu-7f3a", plan)
+        .replace("broker:9092", bootstrap)
+        for name in ("gap", "loop")
+    )
+
+    def write(df: DataFrame, chunk: ChunkGroup) -> None:
+        df.write.parquet(f"{lake}/{chunk.plan}/{chunk.number}")
+        raise RuntimeError("after its write")
+
+    with pytest.raises(RuntimeError, match="after its write"):
+        exec(loop, {"spark": spark, "gap": gap, "write": write})
+    assert places(spark.read.parquet(f"{lake}/{plan}/*").collect()) == GAP
+    exec(whole, {"spark": spark})
+
+    assert places(spark.read.parquet(f"{lake}/{plan}/*").collect()) == GAP
     assert shown(kgroup, plan)["totals"]["verified"]
