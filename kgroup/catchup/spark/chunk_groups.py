@@ -100,7 +100,7 @@ class CountedGroup:
 
     @property
     def is_untouched(self) -> bool:
-        """Whether Spark has read no chunk to its end."""
+        """Whether no action of Spark has read a record."""
         return not self._tallies.value
 
     def read(self) -> None:
@@ -144,7 +144,7 @@ def _by_chunk() -> Any:
     from pyspark import AccumulatorParam
 
     class ByChunk(AccumulatorParam[dict[int, ChunkTally]]):
-        """Merges counts by chunk. A chunk counted twice, by a retried task or another action, keeps one count."""
+        """Merges counts by chunk: of a retried task or another action, that which has read further remains."""
 
         def zero(self, value: dict[int, ChunkTally]) -> dict[int, ChunkTally]:
             return {}
@@ -152,7 +152,12 @@ def _by_chunk() -> Any:
         def addInPlace(  # noqa: N802
             self, value1: dict[int, ChunkTally], value2: dict[int, ChunkTally]
         ) -> dict[int, ChunkTally]:
-            return value1 | value2
+            further = {
+                number: tally
+                for number, tally in value2.items()
+                if number not in value1 or tally.position >= value1[number].position
+            }
+            return value1 | further
 
     return ByChunk()
 
@@ -169,6 +174,7 @@ def _stripper(
         context = TaskContext.get()
         assert context is not None
         end, throttle, counting = ends[context.partitionId()], Throttle(rate), _Counting()
+        tallies.add({end.chunk: ChunkTally()})  # remains if the action needs no more, as a limit
         with ProgressSender(endpoint, end.chunk or 0, context.taskAttemptId()) as sender:
             for batch in batches:
                 failure = reader_error(batch)
