@@ -251,6 +251,49 @@ def test_writers_that_take_nothing(session: DriverSession, options: dict[str, st
     assert "\tat " not in "".join((raised.value.message, *raised.value.details))
 
 
+SELECT = "cast(value as string) as body, partition, offset"
+
+
+@pytest.mark.parametrize(
+    ("select", "said"),
+    [
+        ("nope", "`nope` cannot be resolved"),
+        ("count(*)", "must make one row of each record"),
+        ("distinct partition", "must make one row of each record"),
+        ("offset from range(3) --", "must make one row of each record"),
+    ],
+)
+def test_columns_that_are_none(session: DriverSession, select: str, said: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        to_spark.rehearse(session.sql(), {"format": "noop", "select": select})
+
+    assert said in raised.value.message
+
+
+def test_columns_for_a_writer_that_takes_no_headers(
+    session: DriverSession, world: KafkaWorld, bootstrap: str, name: Name, tmp_path: Path
+) -> None:
+    source = world.topic(name("orders"))
+    world.produce(source, 20, value=b"hello")
+    url = f"jdbc:derby:{tmp_path}/gap;create=true"
+    options = {"format": "jdbc", "option.url": url, "option.dbtable": "gap"}
+    with pytest.raises(Refused, match="JDBC"):
+        to_spark.rehearse(session.sql(), options)
+    options |= {"select": SELECT}
+    to_spark.rehearse(session.sql(), options)
+    with replay(bootstrap, name("ledger"), [(source, 0, 0, 12), (source, 0, 12, 20)], [[0], [1]]) as plan:
+        groups = [plan.spec("spark", options, number) for number in range(2)]
+        written = to_spark.written(
+            groups, "offset % 2 = 0", plan.progress(), lambda rows: plan.runner.write(*rows), lambda: NOW_MS
+        )
+        answers = run(session, to_spark.by_chunk(groups, plan.progress()), run_tasks=written)
+        proof = plan.proof(*(answer.result for answer in answers))
+
+    rows = session.sql().read.format("jdbc").options(url=url, dbtable="gap").load().collect()
+    assert sorted(tuple(row) for row in rows) == [("hello", 0, offset) for offset in range(0, 20, 2)]
+    assert (proof.complete, proof.records, proof.delivered) == (True, 20, 10)
+
+
 def test_read_in_a_notebook(session: DriverSession, world: KafkaWorld, bootstrap: str, name: Name) -> None:
     from kgroup.spark import register
 

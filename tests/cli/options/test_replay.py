@@ -268,9 +268,10 @@ def test_what_is_kept_of_it_is_what_the_tasks_get() -> None:
         ),
         (COMMAND, "--to-command cat --order key --rate 5/s --lanes 4 --retries 1 --handler-timeout 9s"),
         (
-            Delivery("spark", Order.NONE, (), {"format": "jdbc", "option.url": "u", "where": "true"}),
-            "--to-spark jdbc --order none --option url=u --where true",
+            Delivery("spark", Order.NONE, (), {"format": "jdbc", "option.url": "u", "select": "key", "where": "true"}),
+            "--to-spark jdbc --order none --option url=u --select key --where true",
         ),
+        (Delivery("session", Order.PARTITION, (), {}), ""),
     ],
 )
 def test_the_options_of_another_plan_with_the_same_delivery(delivery: Delivery, words: str) -> None:
@@ -302,7 +303,7 @@ def test_a_plan_of_another_version_is_not_continued_without_a_part_of_it(deliver
             SpeedOptions(lanes=2, order=Order.KEY, retries=1, backoff="1s", handler_timeout="9s"),
         ),
         (SinkOptions(to_python="a:b"), SpeedOptions()),
-        (SinkOptions(to_spark="delta", option=["path=/x"]), SpeedOptions()),
+        (SinkOptions(to_spark="delta", option=["path=/x"], select="key"), SpeedOptions()),
     ],
 )
 def test_each_option_that_can_be_typed_is_known(to: SinkOptions, speed: SpeedOptions) -> None:
@@ -341,6 +342,40 @@ def test_a_resume_deals_out_what_is_left(
     assert [task.chunks for task in dealt.tasks] == tasks
     assert [task.number for task in dealt.tasks] == list(range(len(tasks)))
     assert msgspec.structs.replace(dealt, tasks=before.tasks) == before
+
+
+@pytest.mark.parametrize(
+    ("typed", "options", "guarantee"),
+    [
+        (SinkOptions(to_spark="delta", select="key"), {"format": "delta", "select": "key"}, "exactly once"),
+        (SinkOptions(to_spark="Iceberg"), {"format": "Iceberg"}, "exactly once"),
+        (SinkOptions(to_spark="jdbc"), {"format": "jdbc"}, "at least once (an interrupted write is repeated)"),
+    ],
+)
+def test_what_a_writer_of_spark_guarantees(typed: SinkOptions, options: dict[str, str], guarantee: str) -> None:
+    made = SpeedOptions().replay_options(typed)
+
+    assert (made.sink_options, made.guarantee) == (options, guarantee)
+
+
+def test_columns_are_for_a_writer_of_spark() -> None:
+    with pytest.raises(UsageError, match="--select requires --to-spark"):
+        SinkOptions(to_topic="copy", select="key").options()
+
+
+OF_SESSION = Delivery("session", Order.PARTITION, (), {})
+
+
+def test_a_plan_of_a_session_is_continued_there() -> None:
+    with pytest.raises(Refused) as raised:
+        delivery_of(found({}, OF_SESSION), ReplayOptions())
+    assert (raised.value.code, "kgroup.spark.gap" in str(raised.value.hint)) == ("own-session", True)
+
+    again = ReplayOptions("session", {}, chunks=7)
+    assert delivery_of(found({0: TOUCHED}, OF_SESSION), again) == OF_SESSION
+    assert delivery_of(found({}, OF_SESSION), ReplayOptions("topic", {"topic": "copy"})).sink == "topic"
+    with pytest.raises(Refused, match="cannot change"):
+        delivery_of(found({0: TOUCHED}, OF_SESSION), ReplayOptions("topic", {"topic": "copy"}))
 
 
 OF_CONTEXT = tuple(

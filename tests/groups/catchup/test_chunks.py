@@ -15,6 +15,7 @@ from kgroup.groups.catchup.chunks import (
     RateLimit,
     assign_to_tasks,
     cut_into_chunks,
+    group_chunks,
 )
 from kgroup.groups.catchup.model import Chunk, GapRange, Order
 from tests.helpers.catchup.plans import gap_range
@@ -183,3 +184,20 @@ def test_ranges_of_one_partition_make_one_task_by_offset() -> None:
     assert chunks == (Chunk("orders", 0, 200, 300, 0), Chunk("orders", 0, 70, 120, 1))
     (task,) = assign_to_tasks([late, early], chunks, Order.PARTITION, 8)
     assert task.chunks == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("size", "groups"),
+    [
+        (3, [(0, 2, 5), (1, 3, 4)]),
+        (4, [(0, 2, 5, 1), (3, 4)]),
+        (9, [(0, 2, 5, 1, 3, 4)]),
+    ],
+)
+def test_groups_have_the_first_chunk_of_every_partition_before_the_second_of_any(
+    size: int, groups: list[tuple[int, ...]]
+) -> None:
+    starts = [(0, 0), (0, 10), (1, 0), (1, 10), (1, 20), (2, 0)]
+    chunks = [Chunk("t", partition, start, start + 10, number) for number, (partition, start) in enumerate(starts)]
+
+    assert [(task.number, task.chunks) for task in group_chunks(chunks, size)] == list(enumerate(groups))
