@@ -189,20 +189,19 @@ class SessionGap:
 
         def record(group: ChunkGroup) -> None:
             counted = group._counted
-            if group.is_remembered and group.may_repeat and not counted.is_read:
+            if skipped := group.is_remembered and group.may_repeat and not counted.is_read:
                 counted.read()  # the table has the group
             if not counted.is_read:
-                if counted.is_untouched:  # so the next run does not take it for written
+                if group.is_remembered:  # nothing was written, so the next run must not take the group for written
                     rows = may_repeat(counted.chunks, before, runner.epoch.number, utc_ms())
-                    known = {number: one.may_repeat for number, one in before.items()}
-                    runner.write(*(replace(row, may_repeat=known.get(row.chunk, 0)) for row in rows))
+                    runner.write(*(replace(row, may_repeat=0) for row in rows))
                 raise Refused(
                     f"{group.plan}: Spark has not read all records of group {group.number}, so nothing shows that they "
                     "are delivered",
                     hint="write the DataFrame before done(), with an action of Spark; df.count() reads all of it",
                     code=NOT_READ,
                 )
-            runner.write(*counted.progress(runner.epoch.number, utc_ms()))
+            runner.write(*counted.progress(runner.epoch.number, utc_ms(), once=skipped))
             counts.extend(counted.results())
 
         for task in delivery.tasks:

@@ -98,11 +98,6 @@ class CountedGroup:
         counted = self._tallies.value
         return all(counted.get(chunk.number, ChunkTally()).position >= chunk.end for chunk in self.chunks)
 
-    @property
-    def is_untouched(self) -> bool:
-        """Whether no action of Spark has read a record."""
-        return not self._tallies.value
-
     def read(self) -> None:
         """Read all of it, only to count it."""
         self.frame.write.format("noop").mode("append").save()
@@ -144,7 +139,7 @@ def _by_chunk() -> Any:
     from pyspark import AccumulatorParam
 
     class ByChunk(AccumulatorParam[dict[int, ChunkTally]]):
-        """Merges counts by chunk: of a retried task or another action, that which has read further remains."""
+        """Merges counts by chunk. A chunk counted twice, by a retried task or another action, keeps one count."""
 
         def zero(self, value: dict[int, ChunkTally]) -> dict[int, ChunkTally]:
             return {}
@@ -152,12 +147,7 @@ def _by_chunk() -> Any:
         def addInPlace(  # noqa: N802
             self, value1: dict[int, ChunkTally], value2: dict[int, ChunkTally]
         ) -> dict[int, ChunkTally]:
-            further = {
-                number: tally
-                for number, tally in value2.items()
-                if number not in value1 or tally.position >= value1[number].position
-            }
-            return value1 | further
+            return value1 | value2
 
     return ByChunk()
 
@@ -174,7 +164,6 @@ def _stripper(
         context = TaskContext.get()
         assert context is not None
         end, throttle, counting = ends[context.partitionId()], Throttle(rate), _Counting()
-        tallies.add({end.chunk: ChunkTally()})  # remains if the action needs no more, as a limit
         with ProgressSender(endpoint, end.chunk or 0, context.taskAttemptId()) as sender:
             for batch in batches:
                 failure = reader_error(batch)
