@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from kgroup.catchup.service.session_gap import ChunkGroup, SessionGap
 from kgroup.catchup.spark.notebook import FORMAT, register_source
 from kgroup.model.reporter import NullReporter
-from kgroup.settings.clients import librdkafka_config
 from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
 
@@ -49,7 +48,7 @@ def register(
     options, pages and logs. Raises UsageError without any address, ConfigError for settings that cannot be honoured.
     """
     settings = _settings(bootstrap_server, command_config, context, properties, timeout)
-    register_source(spark, librdkafka_config(settings), timeout_s=settings.timeout_s, name=name)
+    register_source(spark, replay_config(settings), timeout_s=settings.timeout_s, name=name)
 
 
 def gap(

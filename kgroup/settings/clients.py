@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kgroup.settings.tokens import TokenSource
 
 CLIENT_ID = "kgroup"
+_OF_REPLAYS = "-catchup"
 _LIBRDKAFKA_TIMEOUT_RANGE_MS = (10, 300_000)
 _INLINE = {
     "ssl.ca.location": ("ssl.ca.pem", "CERTIFICATE"),
@@ -123,6 +124,16 @@ def _sent(settings: Settings, key: str, value: str) -> dict[str, str]:
         if found := "".join(f"{block[0]}\n" for block in blocks):
             return {inline: found}
     return {key: value}
+
+
+def replay_client_id(settings: Settings) -> str:
+    """The client id of a replay: not that of other verbs, so that a quota of the brokers can limit replays alone."""
+    return f"{settings.get('client.id') or CLIENT_ID}{_OF_REPLAYS}"
+
+
+def replay_config(settings: Settings) -> dict[str, Any]:
+    """``librdkafka_config`` for the clients of Spark's workers."""
+    return {**librdkafka_config(settings), "client.id": replay_client_id(settings)}
 
 
 def _concerns_librdkafka(key: str, settings: Settings) -> bool:

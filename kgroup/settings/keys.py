@@ -65,7 +65,7 @@ OAUTH_KEYS = frozenset(
 )
 """These go into a ``TokenSource``; with the method oidc also to librdkafka, which gets such tokens itself."""
 
-HONOURED = frozenset({"bootstrap.servers"}) | frozenset(KAFKA_PYTHON_ARGUMENTS) | TLS_KEYS | OAUTH_KEYS
+HONOURED = frozenset({"bootstrap.servers", "client.rack"}) | frozenset(KAFKA_PYTHON_ARGUMENTS) | TLS_KEYS | OAUTH_KEYS
 
 NOT_FOR_JAVA = (TLS_KEYS | OAUTH_KEYS | {"sasl.mechanisms", "sasl.password", "sasl.username"}) - {
     "ssl.cipher.suites",
@@ -157,7 +157,7 @@ ONLY_VALUES: dict[str, frozenset[str]] = {
 _BOTH_CLIENTS_TUNING = """
     allow.auto.create.topics api.version.fallback.ms api.version.request api.version.request.timeout.ms
     auto.include.jmx.reporter broker.address.family broker.address.ttl broker.version.fallback
-    builtin.features client.rack debug enable.metrics.push enable.random.seed enabled_events
+    builtin.features debug enable.metrics.push enable.random.seed enabled_events
     internal.termination.signal
     log.connection.close log.queue log.thread.name log_level max.in.flight
     max.in.flight.requests.per.connection

@@ -17,7 +17,7 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from kgroup.cluster.login import client_arguments
 from kgroup.settings import clients
-from kgroup.settings.clients import kafka_python_config, librdkafka_config
+from kgroup.settings.clients import kafka_python_config, librdkafka_config, replay_config
 from kgroup.settings.connection import Connection
 from kgroup.settings.keys import (
     ALIASES,
@@ -367,6 +367,15 @@ def test_the_clients_for_a_password() -> None:
         "sasl.username": "u",
         "sasl.password": "geheim",
     }
+
+
+@pytest.mark.parametrize(("given", "client_id"), [([], "kgroup-catchup"), (["client.id=ours"], "ours-catchup")])
+def test_a_replay_has_a_client_id_of_its_own_and_reads_in_its_rack(given: list[str], client_id: str) -> None:
+    notes = Notes()
+    settings = settle(notes, bootstrap_server="a:1", property=[*given, "client.rack=eu-1a"])
+    assert (notes.warnings, librdkafka_config(settings)["client.rack"]) == ([], "eu-1a")
+    assert "client_rack" not in kafka_python_config(settings)
+    assert replay_config(settings) == {**librdkafka_config(settings), "client.id": client_id}
 
 
 def test_tls_is_one_context(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from kgroup.catchup.spark.trial import TriedWorker, WorkerTrial, marked, try_wor
 from kgroup.catchup.worker.failure import SPARK_WORKERS, Failure
 from kgroup.groups.catchup.results import Rehearsal
 from kgroup.model.reporter import Reporter
-from kgroup.settings.clients import librdkafka_config
+from kgroup.settings.clients import replay_config
 from kgroup.settings.model import Settings
 from kgroup.support.errors import KgroupError, Refused
 from kgroup.support.units import plural, some_of
@@ -37,7 +37,7 @@ _MOST_TRIALS = 200
 
 def check_workers(engine: CatchupEngine, settings: Settings, options: ReplayOptions) -> Rehearsal:
     """All checks of a replay that need no gap. Raises as ``check_replay`` and ``rehearse``."""
-    checks = check_replay(settings, options, (), ledger=engine.ledger.topic)
+    checks = check_replay(engine, settings, options, ())
     checks.warn(engine.reporter)
     if checks.blocked:
         return Rehearsal(checks.checks, checks.blocked)
@@ -83,7 +83,7 @@ def _try_workers(reporter: Reporter, session: DriverSession, options: ReplayOpti
     sink_options, modules = options.sink_options or {}, ["kgroup.catchup.sinks.run_task"]
     if options.needs_sql or (options.sink == "files" and sink_options.get("format") != "json"):
         modules.append("pyarrow")
-    config, local = librdkafka_config(settings), options.spark.is_local
+    config, local = replay_config(settings), options.spark.is_local
     count = 1 if local else min(session.context().defaultParallelism, _MOST_TRIALS)
     with ExitStack() as stack:
         directory = sink_options.get("dir") if options.sink == "files" and not local else None

@@ -13,6 +13,7 @@ import msgspec.structs
 
 from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.service.engine import CatchupEngine
+from kgroup.catchup.service.quota_check import quota_finding
 from kgroup.catchup.service.replay import DEAD_LETTERS, WHERE, ReplayOptions, ReplayResult, ReplayRun, task_specs
 from kgroup.catchup.service.show import commands, resume_text, stopped_text
 from kgroup.catchup.service.sink_checks import (
@@ -41,6 +42,7 @@ from kgroup.catchup.spark.progress import ProgressTotals
 from kgroup.catchup.spark.ready import DriverSetup, check
 from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.worker.task_spec import TaskSpec
+from kgroup.cluster.client_quotas import client_quotas, effective_quotas
 from kgroup.cluster.topic_admin import TopicAdmin, TopicDescription
 from kgroup.groups.catchup.documents import catchup_report
 from kgroup.groups.catchup.model import Delivery, GapRange, PlanSnapshot
@@ -53,7 +55,7 @@ from kgroup.groups.undo_plan import TOPIC_RECREATED
 from kgroup.model.envelope import envelope
 from kgroup.model.groups import RowError
 from kgroup.model.reporter import ProgressPart, Reporter
-from kgroup.settings.clients import librdkafka_config
+from kgroup.settings.clients import librdkafka_config, replay_client_id, replay_config
 from kgroup.settings.model import Settings
 from kgroup.support.atomic_file import AtomicFile
 from kgroup.support.clock import utc_ms
@@ -104,23 +106,23 @@ class ReplayChecks(msgspec.Struct, frozen=True):
 
 
 def check_replay(
+    engine: CatchupEngine,
     settings: Settings,
     options: ReplayOptions,
     ranges: tuple[GapRange, ...],
     replay_s: float | None = None,
-    *,
-    ledger: str | None = None,
 ) -> ReplayChecks:
-    """Check Spark and the sink, without changes; ``ledger`` is the ledger's topic, which is no valid sink.
+    """Check Spark, the quota and the sink, without changes; the ledger's topic is no valid sink.
 
     Raises Refused [no-pyspark], [no-java], [no-master], Unreachable [spark-master], UsageError for a sink's options.
     """
-    ready = check(options.spark, timeout_s=settings.timeout_s)
+    ready, ledger = check(options.spark, timeout_s=settings.timeout_s), engine.ledger.topic
     sink_options = dict(options.sink_options or {})
     admin = TopicAdmin(librdkafka_config(settings), timeout_s=settings.timeout_s)
     known = admin.describe_topics(sorted({item.topic for item in ranges}))
     sources = {topic: facts for topic, facts in known.items() if not isinstance(facts, KgroupError)}
     findings = [SinkFinding(RiskLevel.NOTE, f"Spark can run ({options.spark.master})"), *check_sources(sources)]
+    findings.append(_check_quota(engine, settings))
     match options.sink:
         case "topic":
             target = sink_options["topic"]
@@ -148,6 +150,15 @@ def check_replay(
     if dead := sink_options.get(DEAD_LETTERS):
         findings += check_dead_letters(dead, _facts(admin, dead), sources.keys(), ledger)
     return ReplayChecks(ready, tuple(findings))
+
+
+def _check_quota(engine: CatchupEngine, settings: Settings) -> SinkFinding:
+    client_id = replay_client_id(settings)
+    try:
+        quotas = engine.cluster.ask(client_quotas)
+    except KgroupError as error:
+        return quota_finding(error, client_id)
+    return quota_finding(effective_quotas(quotas, settings.user, client_id), client_id)
 
 
 def _facts(admin: TopicAdmin, topic: str) -> TopicDescription | SinkFinding | None:
@@ -239,7 +250,7 @@ def _run_tasks(
 ) -> ReplayResult:
     """Run the unfinished tasks."""
     snapshot, epoch, timeout_s = runner.snapshot, runner.epoch.number, settings.timeout_s
-    delivery, config = snapshot.delivery, librdkafka_config(settings)
+    delivery, config = snapshot.delivery, replay_config(settings)
     assert delivery is not None
     if session is None:
         return ReplayResult((), (), (), 0.0)

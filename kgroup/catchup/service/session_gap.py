@@ -27,7 +27,7 @@ from kgroup.groups.catchup.steps import AlreadyDone
 from kgroup.groups.catchup.verification import ChunkResult, Verification
 from kgroup.model.records import OffsetRange
 from kgroup.model.reporter import Reporter
-from kgroup.settings.clients import librdkafka_config
+from kgroup.settings.clients import replay_config
 from kgroup.settings.model import Settings
 from kgroup.support.clock import utc_ms
 from kgroup.support.errors import KgroupError, Refused, UsageError, refusal_code
@@ -184,7 +184,7 @@ class SessionGap:
         snapshot = runner.snapshot
         delivery, counts = snapshot.delivery, list[ChunkResult]()
         assert delivery is not None
-        how = GroupReading(librdkafka_config(self._settings), self._settings.timeout_s, delivery.options.get(WHERE))
+        how = GroupReading(replay_config(self._settings), self._settings.timeout_s, delivery.options.get(WHERE))
         by_number = {chunk.number: chunk for chunk in snapshot.plan.chunks}
 
         def record(group: ChunkGroup) -> None:

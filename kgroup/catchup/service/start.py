@@ -116,7 +116,7 @@ def _check_replay(
 ) -> tuple[StartPlan, ReplayChecks | None]:
     """The plan, with what prevents its replay."""
     try:
-        checks = check_replay(settings, options, plan.gap.ranges, plan.takes_s, ledger=engine.ledger.topic)
+        checks = check_replay(engine, settings, options, plan.gap.ranges, plan.takes_s)
     except Refused as error:
         return replace(plan, refusals=(*plan.refusals, Refusal(None, error))), None
     checks.warn(engine.reporter)
@@ -215,7 +215,7 @@ def resume_catchup(
     require_known(delivery, snapshot.plan.id)
     effective = options.with_kept(delivery)
     effective.check_lanes()
-    checks = check_replay(settings, effective, snapshot.plan.ranges, ledger=engine.ledger.topic)
+    checks = check_replay(engine, settings, effective, snapshot.plan.ranges)
     checks.warn(engine.reporter)
     if checks.blocked:
         return _refused_status(engine, snapshot, checks.blocked[0])

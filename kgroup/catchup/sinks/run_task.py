@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol, Self
 
 from kgroup.catchup.sinks import command, files, handlers, python, topic
+from kgroup.catchup.worker.rack import in_own_rack
 from kgroup.catchup.worker.task_ledger import TaskLedger
 from kgroup.catchup.worker.task_progress import TaskProgress
 from kgroup.catchup.worker.task_run import TaskReader, TaskRun
@@ -48,7 +49,9 @@ def run_task(
     deliver = _WAYS.get(spec.sink)
     if deliver is None:
         raise UsageError(f"unknown sink {spec.sink!r}")
-    reading: AbstractContextManager[TaskReader] = filtered or BatchReader(spec.config, timeout_s=spec.timeout_s)
+    reading: AbstractContextManager[TaskReader] = filtered or BatchReader(
+        in_own_rack(spec.config), timeout_s=spec.timeout_s
+    )
     with TaskLedger(spec.config, spec.work, timeout_s=spec.timeout_s) as ledger, reading as reader:
         run = TaskRun(spec, ledger, reader, tell, stop)
         if filtered is not None:

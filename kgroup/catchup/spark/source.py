@@ -18,6 +18,7 @@ from kgroup.catchup.spark.in_worker import ProgressSender
 from kgroup.catchup.spark.progress_listener import ProgressEndpoint
 from kgroup.catchup.worker import arrow
 from kgroup.catchup.worker.failure import Failure, failure_of
+from kgroup.catchup.worker.rack import in_own_rack
 from kgroup.cluster.reader.batches import RECORDS_GONE, BatchReader
 from kgroup.model.records import LostOffsets, OffsetRange
 from kgroup.support.errors import Refused
@@ -91,7 +92,7 @@ def rows(
     bookkeeping = _Bookkeeping() if reading.bookkeeping else None
     with (
         ProgressSender(endpoint, parts[0].chunk or 0, 0) if endpoint is not None and parts else nullcontext() as sender,
-        BatchReader(reading.config, timeout_s=reading.timeout_s) as reader,
+        BatchReader(in_own_rack(reading.config), timeout_s=reading.timeout_s) as reader,
     ):
         part: SourceRange | None = None
         try:

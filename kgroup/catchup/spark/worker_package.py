@@ -64,6 +64,7 @@ SHIPPED = (
     "kgroup.catchup.worker.failure",
     "kgroup.catchup.worker.handler_pool",
     "kgroup.catchup.worker.provenance_headers",
+    "kgroup.catchup.worker.rack",
     "kgroup.catchup.worker.rate_limit",
     "kgroup.catchup.worker.task_ledger",
     "kgroup.catchup.worker.task_progress",

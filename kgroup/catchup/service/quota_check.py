@@ -1,0 +1,27 @@
+"""Which quota of the brokers limits the client id of a replay, and the command that sets one. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kgroup.catchup.service.sink_checks import SinkFinding
+from kgroup.groups.catchup.risks import RiskLevel
+from kgroup.model.kafka_tools import tool_flags
+from kgroup.support.errors import KgroupError
+from kgroup.support.quoting import quote
+from kgroup.support.units import human_bytes
+
+_EXAMPLE = 20 * 1024 * 1024
+
+
+def quota_finding(quotas: Mapping[str, float] | KgroupError, client_id: str) -> SinkFinding:
+    """The line of the plan; ``quotas`` are those that limit this client id, or why they are unknown."""
+    name = f"--entity-type clients --entity-name {quote(client_id)}"
+    command = f"kafka-configs.sh {tool_flags()} --alter {name} --add-config consumer_byte_rate={_EXAMPLE}"
+    if isinstance(quotas, KgroupError):
+        text = f"unknown whether a quota limits client id {client_id} ({quotas.message}); to set one:  {command}"
+    elif limits := [f"{word} {human_bytes(round(quotas[kind]))}/s" for kind, word in _RATES.items() if kind in quotas]:
+        text = f"a quota of each broker limits client id {client_id}: {', '.join(limits)}"
+    else:
+        text = f"no quota limits client id {client_id}; to set one:  {command}"
+    return SinkFinding(RiskLevel.NOTE, text)
