@@ -20,8 +20,14 @@ def quota_finding(quotas: Mapping[str, float] | KgroupError, client_id: str) -> 
     command = f"kafka-configs.sh {tool_flags()} --alter {name} --add-config consumer_byte_rate={_EXAMPLE}"
     if isinstance(quotas, KgroupError):
         text = f"unknown whether a quota limits client id {client_id} ({quotas.message}); to set one:  {command}"
-    elif limits := [f"{word} {human_bytes(round(quotas[kind]))}/s" for kind, word in _RATES.items() if kind in quotas]:
-        text = f"a quota of each broker limits client id {client_id}: {', '.join(limits)}"
+    elif quotas:
+        limits = ", ".join(_text(kind, value) for kind, value in sorted(quotas.items()))
+        text = f"a quota of each broker limits client id {client_id}: {limits}"
     else:
         text = f"no quota limits client id {client_id}; to set one:  {command}"
     return SinkFinding(RiskLevel.NOTE, text)
+
+
+def _text(kind: str, value: float) -> str:
+    """``consumer_byte_rate 20 MiB/s``, ``request_percentage 50``; kinds are named as ``kafka-configs.sh`` does."""
+    return f"{kind} {human_bytes(round(value))}/s" if kind in (CONSUMER_BYTES, PRODUCER_BYTES) else f"{kind} {value:g}"

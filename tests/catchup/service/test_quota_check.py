@@ -15,10 +15,14 @@ SET = "--entity-type clients --entity-name kgroup-catchup --add-config consumer_
 @pytest.mark.parametrize(
     ("quotas", "text"),
     [
-        ({"consumer_byte_rate": 5 * 2**20}, "a quota of each broker limits client id kgroup-catchup: reads 5.0 MiB/s"),
+        (
+            {"consumer_byte_rate": 5 * 2**20},
+            "a quota of each broker limits client id kgroup-catchup: consumer_byte_rate 5.0 MiB/s",
+        ),
         (
             {"producer_byte_rate": 1e9, "consumer_byte_rate": 1024.0, "request_percentage": 50.0},
-            "a quota of each broker limits client id kgroup-catchup: reads 1.0 KiB/s, writes 954 MiB/s",
+            "a quota of each broker limits client id kgroup-catchup: consumer_byte_rate 1.0 KiB/s, "
+            "producer_byte_rate 954 MiB/s, request_percentage 50",
         ),
         ({}, "no quota limits client id kgroup-catchup; to set one:  kafka-configs.sh "),
         (
