@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING
 
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
@@ -19,14 +19,13 @@ from kgroup.groups.wait_conditions import (
     Empty,
     LagTimeBelow,
     Observation,
-    unread,
 )
 from kgroup.groups.wait_progress import EventLine, GroupVersion, Hold, line_of, waiting_summary
 from kgroup.groups.wait_result import GroupWaitResult, RemainingMember, WaitResult
-from kgroup.model.groups import Group, LogRange, RowError
+from kgroup.model.groups import Group, RowError
 from kgroup.model.hidden_commits import not_all_shown
 from kgroup.model.reporter import Reporter
-from kgroup.model.topic_partition import TopicPartition
+from kgroup.queries.first_unread import FirstUnreadTimes
 from kgroup.queries.log_options import warn_of_clocks
 from kgroup.queries.poll_loop import LINES_AT_ONCE, PollLoop, PollState
 from kgroup.queries.snapshots import STATE_ONLY, snapshots
@@ -36,9 +35,6 @@ from kgroup.support.units import plural
 
 if TYPE_CHECKING:
     from kgroup.cluster.session_timeouts import Sessions
-
-Ages = Mapping[str, Mapping[TopicPartition, int | None]]
-"""The time of the first unread record, in ms since 1970, by group and partition; None if it could not be read."""
 
 EMPTY: tuple[Condition, ...] = (Empty(),)
 """The condition of ``--wait-empty``."""
@@ -120,7 +116,7 @@ class _Wait(PollLoop[WaitResult]):
         self._observed_members: dict[str, ObservedMembers] = {}
         self._timeouts_ms: dict[str, int] = {}
         self._timeouts_read_s: float | None = None
-        self._ages: dict[tuple[TopicPartition, int], int] = {}
+        self._first_unread = FirstUnreadTimes()
         self._noted: set[str] = set()
         self._needs_generations = hold_s > 0 and self._about_members
         self._has_generations = False
@@ -157,7 +153,7 @@ class _Wait(PollLoop[WaitResult]):
             with self.in_time():
                 snapshot = self.cluster.describe(self._names, request)
                 groups = {group.name: group for group in snapshot.groups}
-                ages = self._ages_of(snapshot.groups) if self._reads_ages else {}
+                ages = self._first_unread.read(self.cluster, snapshot.groups) if self._reads_ages else {}
                 now_ms = self.cluster.now_ms()
         except Unreachable as error:
             return error
@@ -182,33 +178,6 @@ class _Wait(PollLoop[WaitResult]):
             ).step(observation.group, now_s)
             self.note(observation.name, now_s, done=all(result.holds for result in results[observation.name]))
         return None
-
-    def _ages_of(self, groups: Sequence[Group]) -> Ages:
-        """The times of the first unread records, by group.
-
-        A position from an earlier poll is not read again: its record is unchanged.
-        """
-        spans = {(group.name, tp): span for group in groups for tp, span in unread(group).items()}
-        first_unread_ms: dict[tuple[TopicPartition, int], int | KgroupError | None] = dict(self._ages)
-        missing = {(tp, start): end for (_, tp), (start, end) in spans.items() if (tp, start) not in first_unread_ms}
-        ranges = [(tp, LogRange(start, end)) for (tp, start), end in missing.items()]
-        layouts = self.cluster.layouts({tp.topic for tp, _ in ranges}) if ranges else {}
-        for (tp, span), answer in (self.cluster.first_timestamps(layouts, ranges) if ranges else {}).items():
-            if isinstance(answer, Unreachable | NotAuthorized):
-                where = f"{tp}"
-                raise type(answer)(f"{where} {answer.message}", code=answer.code, hint=answer.hint)
-            first_unread_ms[tp, span.start] = answer
-        self._ages = {
-            (tp, start): answer
-            for (_, tp), (start, _) in spans.items()
-            if isinstance(answer := first_unread_ms[tp, start], int)
-        }
-        ages: dict[str, dict[TopicPartition, int | None]] = {}
-        for (name, tp), (start, _) in spans.items():
-            answer = first_unread_ms[tp, start]
-            if answer is not None:  # None: there is no record in the range, so nothing is unread
-                ages.setdefault(name, {})[tp] = None if isinstance(answer, KgroupError) else answer
-        return ages
 
     def _sessions_of(self, observation: Observation, now_s: float) -> dict[str, SessionBound]:
         observed = self._observed_members.get(observation.name, ObservedMembers())
