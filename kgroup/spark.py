@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from kgroup.catchup.service.session_gap import ChunkGroup, SessionGap
 from kgroup.catchup.spark.notebook import FORMAT, register_source
 from kgroup.model.reporter import NullReporter
+from kgroup.settings.clients import replay_config
 from kgroup.settings.connection import Connection
 from kgroup.settings.sources import resolve
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kgroup.catchup.service.sink_checks import SinkFinding
+from kgroup.cluster.client_quotas import CONSUMER_BYTES, PRODUCER_BYTES
 from kgroup.groups.catchup.risks import RiskLevel
 from kgroup.model.kafka_tools import tool_flags
 from kgroup.support.errors import KgroupError

@@ -236,7 +236,7 @@ def _fill(run: TaskRun, chunk: Chunk, file: HashingFile) -> bool:
             written = writing.add(batch)
             run.counts[chunk.number] = count.with_records(batch.position, len(batch), written, batch.size())
             told += len(batch)
-            if told >= _TELL_EACH or run.spec.rate is not None:
+            if told >= _TELL_EACH or run.is_limited:
                 told = 0
                 run.report_progress(chunk)
         return run.counts[chunk.number].finished

@@ -34,13 +34,15 @@ def run_task(
     spec: TaskSpec,
     tell: Callable[[TaskProgress], None],
     stop: Callable[[], bool],
+    rate: Callable[[], tuple[float | None, float | None] | None],
     filtered: FollowingReader | None = None,
 ) -> TaskResult:
     """Deliver a task's chunks and commit their progress, until all are delivered.
 
     It first takes the task's transactional id, which ends an earlier attempt, and checks that its runner is still the
     plan's. ``tell`` is called with the progress. ``stop`` is called every 0.1 s; when it returns True, records under
-    way are committed and the result is ``interrupted``. ``filtered`` replaces the reader if not all records are wanted.
+    way are committed and the result is ``interrupted``. ``rate`` returns the records and bytes per second that are
+    allowed now, None: those of ``spec``. ``filtered`` replaces the reader if not all records are wanted.
     Offsets below the log start are counted as lost, and reading continues after them. A record that was refused for
     good stops its partition. Raises Refused with code ``superseded``, and errors of reading (``BatchReader.batches``),
     of the ledger (``TaskLedger``), of a handler that cannot run at all (``handler-missing``, ``handler-timeout``) and
@@ -53,7 +55,7 @@ def run_task(
         in_own_rack(spec.config), timeout_s=spec.timeout_s
     )
     with TaskLedger(spec.config, spec.work, timeout_s=spec.timeout_s) as ledger, reading as reader:
-        run = TaskRun(spec, ledger, reader, tell, stop)
+        run = TaskRun(spec, ledger, reader, tell, stop, rate)
         if filtered is not None:
             filtered.follow(run)
         deliver(run)

@@ -15,7 +15,7 @@ from kgroup.catchup.spark.in_worker import ProgressSender
 from kgroup.catchup.spark.progress_listener import ProgressEndpoint
 from kgroup.catchup.spark.source import NOT_A_RECORD, WANTED, SourcePlan, SourceRange, ddl, frame, reader_error
 from kgroup.catchup.spark.where import with_wanted
-from kgroup.catchup.worker.rate_limit import Throttle
+from kgroup.catchup.worker.rate_limit import Throttle, rate_now
 from kgroup.catchup.worker.task_progress import TaskProgress
 from kgroup.groups.catchup.chunks import RateLimit
 from kgroup.groups.catchup.delivered import delivered_to
@@ -173,7 +173,7 @@ def _stripper(
                 size = counting.add(batch, rows)
                 sender.send(counting.progress())
                 if rows.num_rows:
-                    time.sleep(throttle.wait_s(time.monotonic()))
+                    _wait(throttle, sender, rate)
                     throttle.took(rows.num_rows, size, time.monotonic())
                     yield rows.select(rows.schema.names[:_KAFKAS])
         if counting.found.get(end.chunk or 0, ChunkTally()).position < end.end:
@@ -184,6 +184,17 @@ def _stripper(
 
 
 _KAFKAS = 8
+_TICK_S = 0.1
+
+
+def _wait(throttle: Throttle, sender: ProgressSender, begun: RateLimit | None) -> None:
+    """Wait until the next rows are due at the rate in force, which may change meanwhile."""
+    while True:
+        throttle.change(rate_now(sender.rate(), begun), time.monotonic())
+        wait_s = throttle.wait_s(time.monotonic())
+        if wait_s <= 0:
+            return
+        time.sleep(min(wait_s, _TICK_S))
 
 
 class _Counting:

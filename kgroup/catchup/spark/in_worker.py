@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from kgroup.catchup.spark.progress_listener import LONGEST, ProgressEndpoint, encode_progress, is_stop
+from kgroup.catchup.spark.progress_listener import LONGEST, ProgressEndpoint, Rate, decode_answer, encode_progress
 from kgroup.catchup.worker.failure import Failure, failure_of
 from kgroup.catchup.worker.task_progress import TaskProgress
 
@@ -25,8 +25,9 @@ _FIRST_ANSWER_S = 1.0
 
 Tell = Callable[[TaskProgress], None]
 MustStop = Callable[[], bool]
-TaskWork = Callable[[Any, Tell, MustStop], Any]
-"""Runs a task: ``(spec, tell, stop) -> result``. Calling ``tell`` and ``stop`` often is cheap."""
+CurrentRate = Callable[[], Rate | None]
+TaskWork = Callable[[Any, Tell, MustStop, CurrentRate], Any]
+"""Runs a task: ``(spec, tell, stop, rate) -> result``. Calling ``tell``, ``stop`` and ``rate`` often is cheap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +55,11 @@ class TaskParcel:
         return f"TaskParcel({len(self.packed)} tasks)"
 
 
-def replay(spec: Any, tell: Tell, stop: MustStop) -> Any:
+def replay(spec: Any, tell: Tell, stop: MustStop, rate: CurrentRate) -> Any:
     """The ``TaskWork`` of a catch-up: read the task's chunks and deliver them."""
     from kgroup.catchup.sinks.run_task import run_task
 
-    return run_task(spec, tell, stop)
+    return run_task(spec, tell, stop, rate)
 
 
 def work_partition(parcel: TaskParcel, partition: int, attempt: int) -> list[TaskAnswer]:
@@ -69,13 +70,13 @@ def work_partition(parcel: TaskParcel, partition: int, attempt: int) -> list[Tas
             return [TaskAnswer(number)]
         try:
             spec = pickle.loads(zlib.decompress(parcel.packed[partition]))
-            return [TaskAnswer(number, parcel.work(spec, sender.send, sender.must_stop))]
+            return [TaskAnswer(number, parcel.work(spec, sender.send, sender.must_stop, sender.rate))]
         except Exception as error:
             return [TaskAnswer(number, failure=failure_of(error))]
 
 
 class ProgressSender:
-    """Sends the latest progress each quarter of a second and receives whether to stop; without an endpoint, nothing.
+    """Sends the latest progress each quarter of a second and receives orders; without an endpoint, nothing.
 
     ``send`` never blocks and never fails: another thread does the network, and nothing depends on it. Entering waits up
     to a second for the first answer: many tasks may wait when the job is stopped, and a busy driver answers slowly.
@@ -85,6 +86,7 @@ class ProgressSender:
         self._endpoint, self._task, self._attempt = endpoint, task, attempt
         self._latest: TaskProgress | None = None
         self._stop = False
+        self._rate: Rate | None = None
         self._answered = threading.Event()
         self._ended = threading.Event()
         self._out: socket.socket | None = None
@@ -112,6 +114,10 @@ class ProgressSender:
     def must_stop(self) -> bool:
         """Whether the driver has asked the task to stop."""
         return self._stop
+
+    def rate(self) -> Rate | None:
+        """The task's rate, as the driver sent it last; None: as the task began."""
+        return self._rate
 
     def _send_reports(self) -> None:
         assert self._endpoint is not None
@@ -142,7 +148,8 @@ class ProgressSender:
                 self._answered.set()
                 self._ended.wait(left_s)
                 return
-            self._stop = self._stop or is_stop(self._endpoint, data)
+            if (ordered := decode_answer(self._endpoint, data)) is not None:
+                self._stop, self._rate = self._stop or ordered[0], ordered[1]
             self._answered.set()
 
     def _send(self, out: socket.socket) -> None:

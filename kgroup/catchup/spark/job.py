@@ -15,7 +15,7 @@ import msgspec
 from kgroup.catchup.spark.failures import explain, java_message, was_cancelled
 from kgroup.catchup.spark.in_worker import TaskAnswer, TaskParcel, TaskWork, replay, work_partition
 from kgroup.catchup.spark.progress import ProgressBoard, ProgressTotals
-from kgroup.catchup.spark.progress_listener import ProgressEndpoint, ProgressListener
+from kgroup.catchup.spark.progress_listener import ProgressEndpoint, ProgressListener, Rate
 from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.settings import LOOPBACK
 from kgroup.catchup.worker.task_spec import TaskResult
@@ -56,7 +56,7 @@ class JobListeners(msgspec.Struct, frozen=True):
 
     ``on_progress`` gets the progress four times a second. ``stop`` returns whether to end early. ``ledger`` reads each
     chunk's progress while no task reports; it may raise KgroupErrors. ``note`` gets messages for the user. ``begun`` is
-    the ledger's progress before the job.
+    the ledger's progress before the job. ``rate`` returns what each task may deliver, from now on.
     """
 
     on_progress: Callable[[ProgressTotals], None] | None = None
@@ -64,6 +64,7 @@ class JobListeners(msgspec.Struct, frozen=True):
     ledger: Callable[[], Mapping[int, ChunkProgress]] | None = None
     note: Callable[[str], None] | None = None
     begun: Mapping[int, ChunkProgress] | None = None
+    rate: Callable[[], Rate] | None = None
 
 
 def run(
@@ -125,11 +126,7 @@ def _followed(
 ) -> tuple[TaskAnswer, ...]:
     try:
         while not job.done.wait(LOOK_EVERY_S):
-            if watching.on_progress:
-                watching.on_progress(board.totals(time.monotonic()))
-            for text in watch.notes():
-                if watching.note:
-                    watching.note(text)
+            _exchange(listener, board, watching, watch)
             if watching.stop and watching.stop():
                 listener.stop()
                 job.end(grace_s)
@@ -145,6 +142,17 @@ def _followed(
     if watching.on_progress:
         watching.on_progress(board.totals(time.monotonic()))
     return answers
+
+
+def _exchange(listener: ProgressListener, board: ProgressBoard, watching: JobListeners, watch: _Watch) -> None:
+    """Pass on what the tasks report, and their rate to them."""
+    if watching.on_progress:
+        watching.on_progress(board.totals(time.monotonic()))
+    for text in watch.notes():
+        if watching.note:
+            watching.note(text)
+    if watching.rate:
+        listener.limit(watching.rate())
 
 
 class _Job:

@@ -1,6 +1,7 @@
-"""The driver's side of progress reports: each task sends a datagram every 0.25 s; the answer is whether to stop.
+"""The driver's side of progress reports: each task sends a datagram every 0.25 s.
 
-The next datagram replaces a lost one. If none gets through, progress comes from the ledger and Spark ends the tasks.
+The answer is whether to stop, and the rate. The next datagram replaces a lost one. If none gets through, progress comes
+from the ledger, Spark ends the tasks, and their rate stays.
 """
 
 from __future__ import annotations
@@ -41,18 +42,27 @@ def encode_progress(endpoint: ProgressEndpoint, task: int, attempt: int, told: T
     return json.dumps([endpoint.token, task, attempt, *counts]).encode()
 
 
-def answer(endpoint: ProgressEndpoint, *, stop: bool) -> bytes:
-    """The driver's answer: whether to stop."""
-    return json.dumps([endpoint.token, stop]).encode()
+Rate = tuple[float | None, float | None]
+"""Records and bytes per second of one task; None: no limit of that kind."""
 
 
-def is_stop(endpoint: ProgressEndpoint, data: bytes) -> bool:
-    """Whether this answer asks to stop; False for data that is not an answer of this job's driver."""
+def answer(endpoint: ProgressEndpoint, *, stop: bool, rate: Rate | None = None) -> bytes:
+    """The driver's answer: whether to stop, and the rate in force; None: the one that the task began with."""
+    return json.dumps([endpoint.token, stop, rate]).encode()
+
+
+def decode_answer(endpoint: ProgressEndpoint, data: bytes) -> tuple[bool, Rate | None] | None:
+    """What ``answer`` was made of; None for data that is not an answer of this job's driver."""
     match _unpacked(data):
-        case [str(token), True]:
-            return hmac.compare_digest(token.encode(), endpoint.token.encode())
+        case [str(token), bool(stop), rate] if hmac.compare_digest(token.encode(), endpoint.token.encode()):
+            pass
         case _:
-            return False
+            return None
+    match rate:
+        case [float() | int() | None as records, float() | int() | None as size]:
+            return stop, (records, size)
+        case _:
+            return stop, None
 
 
 class ProgressListener:
@@ -65,6 +75,7 @@ class ProgressListener:
         self._socket.bind((bind, 0))
         self.endpoint = ProgressEndpoint(host, self._socket.getsockname()[1], secrets.token_hex(16))
         self._stop = threading.Event()
+        self._rate: Rate | None = None
         self._closed = False
         self._thread = threading.Thread(target=self._listen, name="progress", daemon=True)
 
@@ -85,6 +96,10 @@ class ProgressListener:
         """From now on, answer every report with the request to stop."""
         self._stop.set()
 
+    def limit(self, rate: Rate | None) -> None:
+        """From now on, answer every report with this rate."""
+        self._rate = rate
+
     def _listen(self) -> None:
         while not self._closed:
             try:
@@ -93,7 +108,7 @@ class ProgressListener:
                 continue
             if self._handle_report(data):
                 with suppress(OSError):
-                    self._socket.sendto(answer(self.endpoint, stop=self._stop.is_set()), sender)
+                    self._socket.sendto(answer(self.endpoint, stop=self._stop.is_set(), rate=self._rate), sender)
 
     def _handle_report(self, data: bytes) -> bool:
         """Handle a datagram; False if it is not of a task of this job."""

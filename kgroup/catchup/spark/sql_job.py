@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kgroup.catchup.spark.in_worker import MustStop, TaskAnswer, TaskParcel, Tell, replay, work_partition
+from kgroup.catchup.spark.in_worker import CurrentRate, MustStop, TaskAnswer, TaskParcel, Tell, replay, work_partition
 from kgroup.catchup.spark.progress_listener import ProgressEndpoint
 from kgroup.catchup.spark.source import SourcePlan, SourceRange, frame
 from kgroup.catchup.spark.where import with_wanted
@@ -67,13 +67,13 @@ def _deliverer(
         import pyarrow as pa
         from pyspark import TaskContext
 
-        def work(spec: TaskSpec, tell: Tell, stop: MustStop) -> TaskResult:
+        def work(spec: TaskSpec, tell: Tell, stop: MustStop, rate: CurrentRate) -> TaskResult:
             from kgroup.catchup.sinks.run_task import run_task
             from kgroup.catchup.spark.filtered_reader import FilteredReader
 
             again = spec.sink in _AGAIN
             reader = FilteredReader(batches, spec.chunks, config, timeout_s=spec.timeout_s, again=again)
-            return run_task(replace(spec, config=config), tell, stop, reader)
+            return run_task(replace(spec, config=config), tell, stop, rate, reader)
 
         context = TaskContext.get()
         assert context is not None

@@ -50,6 +50,13 @@ class NoteSchedule:
         self._due_s = now_s + self.gap_s
 
 
+def rate_now(told: tuple[float | None, float | None] | None, begun: RateLimit | None) -> RateLimit | None:
+    """The rate that the driver ``told`` in records and bytes per second; without, the one that the task began with."""
+    if told is None:
+        return begun
+    return None if told == (None, None) else RateLimit(*told)
+
+
 @dataclass(slots=True)
 class Throttle:
     """When the next records are due, in seconds of the caller's clock.
@@ -59,6 +66,12 @@ class Throttle:
 
     rate: RateLimit | None
     _due_s: float | None = None
+
+    def change(self, rate: RateLimit | None, now_s: float) -> None:
+        """Keep to another rate from now on: what was handed over at the old one delays by a quarter of a second."""
+        if rate != self.rate:
+            self.rate = rate
+            self._due_s = None if self._due_s is None or rate is None else min(self._due_s, now_s + _STEP_S)
 
     def piece(self, records: int, size: int) -> int:
         """How many of these records to hand over at once: what the rate allows in a quarter of a second, at least 1."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from kgroup.catchup.worker.chunk_counts import ChunkCount, FilteredOut, RecordTally
-from kgroup.catchup.worker.rate_limit import Throttle
+from kgroup.catchup.worker.rate_limit import Throttle, rate_now
 from kgroup.catchup.worker.task_ledger import TaskLedger
 from kgroup.catchup.worker.task_progress import TaskProgress
 from kgroup.catchup.worker.task_spec import Stopped, TaskResult, TaskSpec
@@ -51,6 +51,7 @@ class TaskRun:
         reader: TaskReader,
         tell: Callable[[TaskProgress], None],
         stop: Callable[[], bool],
+        rate: Callable[[], tuple[float | None, float | None] | None],
     ) -> None:
         self.spec = spec
         self.ledger = ledger
@@ -60,6 +61,7 @@ class TaskRun:
         self.counts: dict[int, ChunkCount] = {}
         self.committed: dict[int, ChunkCount] = {}
         self._report = tell
+        self._rate = rate
         self._read: dict[int, RecordTally] = {}
         self._filtered: dict[int, RecordTally] = {}
         self._throttle = Throttle(spec.rate)
@@ -122,10 +124,18 @@ class TaskRun:
             if self.asked_to_stop():
                 return
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is a rate limit now; it may change at any time."""
+        rate = rate_now(self._rate(), self.spec.rate)
+        self._throttle.change(rate, time.monotonic())
+        return rate is not None
+
     def _pieces(self, batch: Batch, most: Callable[[], int] | None) -> Iterator[Batch]:
-        first, limited = 0, self.spec.rate is not None
-        size = batch.size() if limited else 0
+        first, size = 0, -1
         while first < len(batch) and not self.asked_to_stop():
+            if self.is_limited and size < 0:
+                size = batch.size()
             wait_s = self._throttle.wait_s(time.monotonic())
             if wait_s > 0:
                 time.sleep(min(wait_s, _TICK_S))
@@ -135,7 +145,7 @@ class TaskRun:
             piece = batch.part(first, first + (number if most is None else min(number, max(1, most()))))
             first += len(piece)
             yield piece
-            if limited:
+            if self._throttle.rate is not None:
                 self._throttle.took(len(piece), piece.size(), time.monotonic())
 
     def counted(self, number: int) -> ChunkCount:

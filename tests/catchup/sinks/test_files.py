@@ -439,7 +439,7 @@ def test_a_file_in_which_nothing_was_wanted_sets_the_condition(
 
     monkeypatch.setattr(TaskRun, "commit", dies)
     with pytest.raises(RuntimeError):
-        run_task(spec, lambda told: None, lambda: False, reader)
+        run_task(spec, lambda told: None, lambda: False, lambda: None, reader)
 
     assert len(finished(plan, tmp_path)) == 1
     assert list(started_chunks(plan_of(plan), plan.progress())) == [chunk]

@@ -125,7 +125,7 @@ def test_a_position_is_committed_though_nothing_was_wanted(
     reader = FilteredReader((batch(*found),), (chunk,), spec.config, timeout_s=15, again=True)
 
     with pytest.raises(KgroupError, match="ended before"):
-        run_task(spec, lambda told: None, lambda: False, reader)
+        run_task(spec, lambda told: None, lambda: False, lambda: None, reader)
 
     (progress,) = plan.progress().values()
     assert (progress.delivered_to, progress.records, progress.filtered) == (6, 6, 6)
@@ -393,7 +393,7 @@ def test_a_worker_of_an_earlier_runner_delivers_nothing(
     from kgroup.catchup.sinks.run_task import run_task
 
     with pytest.raises(Refused) as caught:
-        run_task(spec, plan.told.append, lambda: False)
+        run_task(spec, plan.told.append, lambda: False, lambda: None)
 
     assert caught.value.code == "superseded"
     assert seen(bootstrap, target) == []

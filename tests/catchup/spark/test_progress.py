@@ -11,7 +11,13 @@ import pytest
 
 from kgroup.catchup.spark.in_worker import ProgressSender
 from kgroup.catchup.spark.progress import ProgressBoard, TopicTotals
-from kgroup.catchup.spark.progress_listener import ProgressEndpoint, ProgressListener, answer, encode_progress, is_stop
+from kgroup.catchup.spark.progress_listener import (
+    ProgressEndpoint,
+    ProgressListener,
+    answer,
+    decode_answer,
+    encode_progress,
+)
 from kgroup.catchup.worker.task_progress import TaskProgress
 from kgroup.groups.catchup.model import Chunk, ChunkProgress
 from tests.helpers.waiting import wait_for
@@ -138,9 +144,12 @@ def test_a_task_is_heard_and_hears_that_it_is_to_stop() -> None:
         assert one.totals(time.monotonic()).heard_s is not None  # before it has told anything
         sender.send(TaskProgress(0, 142, 42, 0, 0, 420))
         wait_for(lambda: one.totals(time.monotonic()).records == 42, "it is heard")
-        assert not sender.must_stop()
+        assert (sender.must_stop(), sender.rate()) == (False, None)
+        listener.limit((None, 1000.0))
+        wait_for(lambda: sender.rate() == (None, 1000.0), "its rate")
         listener.stop()
         wait_for(sender.must_stop, "it is told to stop")
+        assert sender.rate() == (None, 1000.0)
 
 
 def test_a_task_that_begins_late_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,7 +209,8 @@ def test_what_strangers_send_is_not_believed() -> None:
 def test_only_the_driver_may_stop_a_task() -> None:
     endpoint, other = ProgressEndpoint("h", 1, "a" * 32), ProgressEndpoint("h", 1, "b" * 32)
 
-    assert is_stop(endpoint, answer(endpoint, stop=True))
-    assert not is_stop(endpoint, answer(endpoint, stop=False))
-    assert not is_stop(endpoint, answer(other, stop=True))
-    assert not any(is_stop(endpoint, data) for data in (b"", b"true", b"[true]", b'["\xff", true]', b"[[], true]"))
+    assert decode_answer(endpoint, answer(endpoint, stop=True)) == (True, None)
+    assert decode_answer(endpoint, answer(endpoint, stop=False, rate=(None, 5e6))) == (False, (None, 5e6))
+    assert decode_answer(endpoint, answer(other, stop=True)) is None
+    for data in (b"", b"true", b"[true]", b'["\xff", true, null]', b"[[], true, null]"):
+        assert decode_answer(endpoint, data) is None

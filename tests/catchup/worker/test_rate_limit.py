@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from kgroup.catchup.worker.rate_limit import MOST_NOTES_PER_S, NoteSchedule, Throttle, note_gap_s, share
+from kgroup.catchup.worker.rate_limit import MOST_NOTES_PER_S, NoteSchedule, Throttle, note_gap_s, rate_now, share
 from kgroup.groups.catchup.chunks import RateLimit
 
 
@@ -90,3 +90,32 @@ def test_a_stall_ends_in_no_burst() -> None:
     assert throttle.wait_s(60.0) == 0.0
     throttle.took(100, 0, 60.0)
     assert throttle.wait_s(60.0) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("told", "now"),
+    [(None, RateLimit(5)), ((None, None), None), ((7.0, None), RateLimit(7)), ((None, 9.0), RateLimit(None, 9))],
+)
+def test_what_the_driver_told_replaces_the_rate_at_the_start(
+    told: tuple[float | None, float | None] | None, now: RateLimit | None
+) -> None:
+    assert rate_now(told, RateLimit(5)) == now
+
+
+@pytest.mark.parametrize(("rate", "wait_s"), [(RateLimit(1), 60.0), (RateLimit(1000), 0.25), (None, 0.0)])
+def test_another_rate_applies_soon(rate: RateLimit | None, wait_s: float) -> None:
+    """A record of a minute at the old rate does not delay what the new one allows."""
+    throttle = Throttle(RateLimit(1))
+    throttle.took(60, 0, 0.0)
+    throttle.change(rate, 0.0)
+
+    assert throttle.wait_s(0.0) == wait_s
+
+
+def test_a_rate_after_none_begins_at_that_moment() -> None:
+    throttle = Throttle(None)
+    throttle.took(1_000_000, 1_000_000, 0.0)
+    throttle.change(RateLimit(100), 50.0)
+    assert throttle.wait_s(50.0) == 0.0
+    throttle.took(100, 0, 50.0)
+    assert throttle.wait_s(50.0) == 1.0

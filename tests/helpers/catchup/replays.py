@@ -59,7 +59,7 @@ class Replay:
         self, sink: str, options: Mapping[str, str], stop: Callable[[], bool] = lambda: False, **more: Any
     ) -> TaskResult:
         """Run a task here."""
-        return run_task(self.spec(sink, options, **more), self.told.append, stop)
+        return run_task(self.spec(sink, options, **more), self.told.append, stop, lambda: None)
 
     def progress(self) -> dict[int, ChunkProgress]:
         return dict(self.runner.read().progress)

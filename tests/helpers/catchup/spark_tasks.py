@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import kgroup
+from kgroup.catchup.spark.in_worker import CurrentRate
 from kgroup.catchup.worker.task_progress import TaskProgress
 from kgroup.groups.catchup.model import Chunk
 from kgroup.support.errors import Refused
@@ -34,12 +35,14 @@ def task(number: int, directory: Path | str = "", *, secret: str = "", topic: st
     return Task(number, chunks, str(directory), secret)
 
 
-def counting(spec: Task, tell: Callable[[TaskProgress], None], stop: Callable[[], bool]) -> tuple[int, int]:
+def counting(
+    spec: Task, tell: Callable[[TaskProgress], None], stop: Callable[[], bool], rate: CurrentRate
+) -> tuple[int, int]:
     """Its number, and offsets of all its chunks."""
     return spec.number, sum(chunk.end - chunk.start for chunk in spec.chunks)
 
 
-def failing(spec: Task, tell: Callable[[TaskProgress], None], stop: Callable[[], bool]) -> int:
+def failing(spec: Task, tell: Callable[[TaskProgress], None], stop: Callable[[], bool], rate: CurrentRate) -> int:
     """Task 1 is refused and task 2 has a bug."""
     leave(spec, "began")
     if spec.number == 1:
@@ -47,7 +50,7 @@ def failing(spec: Task, tell: Callable[[TaskProgress], None], stop: Callable[[],
     return 1 // (2 - spec.number)
 
 
-def waiting(spec: Task, tell: Callable[[TaskProgress], None], stop: Callable[[], bool]) -> str:
+def waiting(spec: Task, tell: Callable[[TaskProgress], None], stop: Callable[[], bool], rate: CurrentRate) -> str:
     """Tells of half its first chunk, and waits to be told to stop, or for the sign ``go``."""
     leave(spec, "began", str(os.getpid()))
     while not stop():
@@ -60,24 +63,28 @@ def waiting(spec: Task, tell: Callable[[TaskProgress], None], stop: Callable[[],
     return "stopped"
 
 
-def deaf(spec: Task, tell: Callable[[TaskProgress], None], stop: Callable[[], bool]) -> None:
+def deaf(spec: Task, tell: Callable[[TaskProgress], None], stop: Callable[[], bool], rate: CurrentRate) -> None:
     """Never ends."""
     leave(spec, "began", str(os.getpid()))
     threading.Event().wait()
 
 
-def where(spec: Task, tell: Callable[[TaskProgress], None], stop: Callable[[], bool]) -> tuple[str, bool]:
+def where(
+    spec: Task, tell: Callable[[TaskProgress], None], stop: Callable[[], bool], rate: CurrentRate
+) -> tuple[str, bool]:
     """Where kgroup comes from in a worker, and whether the tests could be imported there."""
     return kgroup.__file__, importlib.util.find_spec("tests") is not None
 
 
-def worker_imports(spec: Task, tell: Callable[[TaskProgress], None], stop: Callable[[], bool]) -> list[str]:
+def worker_imports(
+    spec: Task, tell: Callable[[TaskProgress], None], stop: Callable[[], bool], rate: CurrentRate
+) -> list[str]:
     """What the real task imports, in a worker."""
     importlib.import_module("kgroup.catchup.sinks.run_task")
     return sorted(name for name in ("kafka", "pyarrow", "pandas", "rich", "typer", "yaml") if name in sys.modules)
 
 
-def dying(spec: Task, tell: Callable[[TaskProgress], None], stop: Callable[[], bool]) -> None:
+def dying(spec: Task, tell: Callable[[TaskProgress], None], stop: Callable[[], bool], rate: CurrentRate) -> None:
     """Its process ends, each time."""
     os.kill(os.getpid(), 9)
 

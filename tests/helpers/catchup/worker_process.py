@@ -24,7 +24,7 @@ def tell(told: TaskProgress) -> None:
 
 def main(path: str) -> None:
     spec = pickle.loads(Path(path).read_bytes())
-    result = run_task(spec, tell, lambda: False)
+    result = run_task(spec, tell, lambda: False, lambda: None)
     say("finished" if result.finished else "unfinished")
 
 
