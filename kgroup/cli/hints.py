@@ -51,6 +51,7 @@ SUBVERBS = {
         {
             "start": "run begin release plan",
             "check": "test try probe rehearse verify",
+            "throttle": "rate limit slow speed",
             "stop": "pause halt end kill",
             "resume": "continue restart retry",
             "cancel": "abort undo rollback",

@@ -38,9 +38,12 @@ from kgroup.catchup.service.show import FollowedPlan, show_plan, show_plans
 from kgroup.catchup.service.skipped_by import request_skipped
 from kgroup.catchup.service.start import ResumeRequest, finish_release, resume_catchup, start_catchup
 from kgroup.catchup.service.start_plan import StartRequest
-from kgroup.catchup.service.stop_and_cancel import cancel_plan, prune_plans, stop_plan
+from kgroup.catchup.service.stop_and_cancel import cancel_plan, prune_plans, stop_plan, throttle_plan
 from kgroup.changes.preconditions import check_execution, prepare_change
+from kgroup.cli.options.replay import OPTIONS
 from kgroup.cli.panels import safety_option, what_option
+from kgroup.groups.catchup.gap_request import parse_rate
+from kgroup.groups.catchup.yielding import OFF, YIELD_TO, parse_yield
 from kgroup.groups.reset_targets import resolved_text
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages.catchup import check_outcome, list_outcome, outcome
@@ -91,7 +94,7 @@ def start(
     Rights: READ G; READ T; DESCRIBE __consumer_offsets; READ, WRITE, DESCRIBE_CONFIGS ledger (CREATE once); WRITE
     transactional ids kgroup-catchup-*; WRITE on --to-topic and --dead-letter-topic
     More rights: READ __consumer_offsets: who commits, the evidence after a crash; DESCRIBE_CONFIGS T, --to-topic:
-    retention and size checks; DESCRIBE cluster
+    retention and size checks; DESCRIBE cluster; DESCRIBE_CONFIGS cluster: the quota of replays
     """
     replay = speed.replay_options(sink)
     replay.check_lanes()
@@ -136,7 +139,8 @@ def check(run: Invocation, sink: SinkOptions, speed: SpeedOptions, ledger: Ledge
     Exit codes: 0 1 2 3 4 6 130 143
 
     Rights: none
-    More rights: WRITE, DESCRIBE on --to-topic and --dead-letter-topic: whether they can be written
+    More rights: WRITE, DESCRIBE on --to-topic and --dead-letter-topic: whether they can be written; DESCRIBE_CONFIGS
+    cluster: the quota of replays
     """
     if speed.report is not None:
         raise UsageError("--report and catchup check are mutually exclusive: there is nothing to report")
@@ -238,6 +242,45 @@ def stop(run: Invocation, how: ExecuteOptions, ledger: LedgerOptions, plan: Anno
     with open_engine(run.settings, run.reporter, ledger.ledger_topic) as engine:
         stopped = stop_plan(engine, plan, run.command_line, execute=how.execute)
         return outcome(stopped, engine.cluster.ref, run.command_line)
+
+
+def throttle(
+    run: Invocation,
+    how: ExecuteOptions,
+    ledger: LedgerOptions,
+    plan: Annotated[str, PLAN],
+    rate: Annotated[
+        str | None, typer.Argument(metavar="[RATE|off]", help="500/s or 20MiB/s; off: no limit.", show_default=False)
+    ] = None,
+    yield_to: Annotated[str | None, OPTIONS["SpeedOptions"]["yield_to"]] = None,
+) -> Outcome:
+    """Set the rate of a replay, also while it runs.
+
+    Any machine can do this. The run that replays the plan applies it within seconds, without a new start of Spark.
+    Otherwise the next resume does. With --yield-to, the rate is halved while the group's own consumers are late, and
+    doubled again once they are not. catchup show has the rate in force.
+
+    Examples:
+    # at most 5 MiB/s, over all tasks
+    kgroup catchup throttle cu-7f3a 5MiB/s --execute
+    # as fast as it can, as long as the group's consumers are less than 5 s late
+    kgroup catchup throttle orders-svc off --yield-to lag-time=5s --execute
+
+    Exit codes: 0 2 3 4 5 6
+
+    Rights: as catchup stop
+    """
+    typed = {"rate": rate, YIELD_TO: yield_to}
+    tuning = {name: text.strip() for name, text in typed.items() if text is not None}
+    if not tuning:
+        raise UsageError("a RATE or --yield-to is required", hint="use 500/s, 20MiB/s or off")
+    if rate is not None and tuning["rate"] != OFF:
+        parse_rate(tuning["rate"], "RATE")
+    parse_yield(tuning.get(YIELD_TO, ""))
+    check_execution(run, how)
+    with open_engine(run.settings, run.reporter, ledger.ledger_topic) as engine:
+        throttled = throttle_plan(engine, plan, tuning, run.command_line, execute=how.execute)
+        return outcome(throttled, engine.cluster.ref, run.command_line)
 
 
 def resume(
@@ -348,4 +391,4 @@ def prune(
 
 
 DEFAULT = "list"
-SUBCOMMANDS = (start, check, list_, show, stop, resume, cancel, prune)
+SUBCOMMANDS = (start, check, list_, show, stop, throttle, resume, cancel, prune)

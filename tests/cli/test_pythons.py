@@ -64,6 +64,7 @@ VERB: dict[str, Case] = {
     "catchup check": Case("--report x.json", 2, asks=False),  # more depends on whether PySpark is there
     "catchup list": Case(""),
     "catchup show": Case("none", 5),
+    "catchup throttle": Case("none off", 5),
     "catchup stop": Case("none", 5),
     "catchup resume": Case("none --to-topic {topic}", 5),
     "catchup cancel": Case("none", 5),

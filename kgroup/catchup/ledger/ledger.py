@@ -30,6 +30,7 @@ from kgroup.groups.catchup.model import (
     PlanState,
     RunnerEpoch,
     StateRecord,
+    ThrottleRecord,
 )
 from kgroup.support.background import in_background
 from kgroup.support.errors import KgroupError, NotFound, Refused, Unreachable, refusal_code
@@ -368,6 +369,14 @@ class Ledger:
             runner.close()
             raise
         return runner
+
+    def throttle(self, plan_id: str, throttle: ThrottleRecord) -> None:
+        """Write what its runner has to read; fences no runner. Raises as ``create`` for a write without an answer."""
+        with self.transactions(transactional_ids.of_throttle(plan_id)) as transactions:
+            transactions.fence()
+            transactions.begin()
+            transactions.produce(self.topic, key_of(plan_id, throttle).encode(), encode(throttle), 0)
+            transactions.commit()
 
     def _require_understood(self, plan_id: str, offset: int | None, *, lenient: bool) -> None:
         """Raise if the plan cannot be read. Uncommitted records count, so it does not wait; tombstones do not."""

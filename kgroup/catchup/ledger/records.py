@@ -2,7 +2,8 @@
 
 The plan, its state, its runner's epoch, its delivery and the progress of each chunk have different keys, so that
 compaction keeps the newest of each: ``cu-7f3a/plan``, ``/state``, ``/epoch``, ``/delivery``, ``/totals``,
-``/chunk/12``. Unknown fields are ignored; a change that older versions must not ignore raises the version.
+``/throttle``, ``/applied``, ``/chunk/12``. Unknown fields are ignored; a change that older versions must not ignore
+raises the version.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
 from kgroup.groups.catchup.model import (
+    AppliedRate,
     CatchupPlan,
     Chunk,
     ChunkProgress,
@@ -28,6 +30,7 @@ from kgroup.groups.catchup.model import (
     PlanWithoutChunks,
     RunnerEpoch,
     StateRecord,
+    ThrottleRecord,
 )
 from kgroup.groups.commit_tags import is_plan_id
 from kgroup.model.numbers import Int64, NonNegativeInt64
@@ -48,7 +51,7 @@ LEDGER_DAMAGED = refusal_code(
 
 VERSION = 1
 
-Value = CatchupPlan | StateRecord | RunnerEpoch | Delivery | PlanTotals | ChunkProgress
+Value = CatchupPlan | StateRecord | RunnerEpoch | Delivery | PlanTotals | ThrottleRecord | AppliedRate | ChunkProgress
 
 
 class RecordKind(StrEnum):
@@ -59,6 +62,8 @@ class RecordKind(StrEnum):
     EPOCH = "epoch"
     DELIVERY = "delivery"
     TOTALS = "totals"
+    THROTTLE = "throttle"
+    APPLIED = "applied"
     CHUNK = "chunk"
 
 
@@ -96,6 +101,10 @@ def key_of(plan_id: str, value: Value) -> RecordKey:
             return RecordKey(plan_id, RecordKind.DELIVERY)
         case PlanTotals():
             return RecordKey(plan_id, RecordKind.TOTALS)
+        case ThrottleRecord():
+            return RecordKey(plan_id, RecordKind.THROTTLE)
+        case AppliedRate():
+            return RecordKey(plan_id, RecordKind.APPLIED)
         case ChunkProgress():
             return RecordKey(plan_id, RecordKind.CHUNK, value.chunk)
 
@@ -159,7 +168,7 @@ class _Versioned(Struct, frozen=True):
     v: int
 
 
-_Stored = _StoredPlan | StateRecord | RunnerEpoch | Delivery | PlanTotals | ChunkProgress
+_Stored = _StoredPlan | StateRecord | RunnerEpoch | Delivery | PlanTotals | ThrottleRecord | AppliedRate | ChunkProgress
 _S = TypeVar("_S", bound=Struct)
 
 _TYPES: dict[RecordKind, type[_Stored]] = {
@@ -168,6 +177,8 @@ _TYPES: dict[RecordKind, type[_Stored]] = {
     RecordKind.EPOCH: RunnerEpoch,
     RecordKind.DELIVERY: Delivery,
     RecordKind.TOTALS: PlanTotals,
+    RecordKind.THROTTLE: ThrottleRecord,
+    RecordKind.APPLIED: AppliedRate,
     RecordKind.CHUNK: ChunkProgress,
 }
 

@@ -12,12 +12,21 @@ from kgroup.catchup.ledger import transactional_ids
 from kgroup.catchup.ledger.records import RecordKey, RecordKind, Value, encode, key_of
 from kgroup.catchup.ledger.view import LedgerView
 from kgroup.cluster.transactions import TRANSACTION_TIMEOUT, CommitUnknown, Fenced, Transactions
-from kgroup.groups.catchup.model import ChunkProgress, Delivery, PlanSnapshot, PlanTotals, RunnerEpoch, StateRecord
+from kgroup.groups.catchup.model import (
+    AppliedRate,
+    ChunkProgress,
+    Delivery,
+    PlanSnapshot,
+    PlanTotals,
+    RunnerEpoch,
+    StateRecord,
+    ThrottleRecord,
+)
 from kgroup.groups.catchup.verification import totals_of
 from kgroup.support.errors import SUPERSEDED, KgroupError, Refused, Unreachable
 from kgroup.support.hint import Hint
 
-_Written = StateRecord | Delivery | RunnerEpoch | ChunkProgress
+_Written = StateRecord | Delivery | RunnerEpoch | ThrottleRecord | AppliedRate | ChunkProgress
 
 _OVERTAKEN_WITHIN_S = 1.0
 _PAUSE_S = 0.02
@@ -143,11 +152,11 @@ class Runner:
     def _records(self, values: tuple[Value, ...]) -> list[tuple[bytes, bytes | None]]:
         return [(key_of(self.plan_id, value).encode(), encode(value)) for value in values]
 
-    def heartbeat(self, now_ms: int) -> None:
-        """Write a heartbeat; this is also how an idle runner notices that it has been superseded."""
+    def heartbeat(self, now_ms: int, applied: AppliedRate | None = None) -> None:
+        """Write a heartbeat with the rate it applies; this is also how an idle runner notices that it is superseded."""
         with self._lock:
             epoch = replace(self.epoch, seen_ms=now_ms)
-            self.write(epoch)
+            self.write(epoch, *(() if applied is None else (applied,)))
             self.epoch = epoch
 
     def tombstone(self, view: LedgerView | None = None) -> None:
@@ -274,6 +283,10 @@ def _after(snapshot: PlanSnapshot, values: tuple[_Written, ...]) -> PlanSnapshot
                 snapshot = replace(snapshot, delivery=value)
             case RunnerEpoch():
                 snapshot = replace(snapshot, epoch=value)
+            case ThrottleRecord():
+                snapshot = replace(snapshot, throttle=value)
+            case AppliedRate():
+                snapshot = replace(snapshot, applied=value)
     return snapshot
 
 

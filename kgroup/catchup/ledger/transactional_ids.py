@@ -22,3 +22,8 @@ def of_plan(plan_id: str) -> str:
 def of_task(plan_id: str, task: int) -> str:
     """The id of a task's worker, which delivers with it."""
     return f"{PREFIX}{plan_id}-{task}"
+
+
+def of_throttle(plan_id: str) -> str:
+    """The id to throttle a plan with: the runner keeps its own."""
+    return f"{PREFIX}{plan_id}-throttle"

@@ -21,6 +21,7 @@ from kgroup.catchup.ledger.records import (
 )
 from kgroup.cluster.reader.to_end import Item
 from kgroup.groups.catchup.model import (
+    AppliedRate,
     CatchupPlan,
     ChunkProgress,
     Delivery,
@@ -31,6 +32,7 @@ from kgroup.groups.catchup.model import (
     PlanTotals,
     RunnerEpoch,
     StateRecord,
+    ThrottleRecord,
 )
 from kgroup.model.records import OffsetRange
 from kgroup.model.topic_partition import TopicPartition
@@ -197,6 +199,16 @@ class LedgerView:
         delivery = self.value(RecordKey(plan_id, RecordKind.DELIVERY))
         return delivery if isinstance(delivery, Delivery) else None
 
+    def throttle(self, plan_id: str) -> ThrottleRecord | None:
+        """What ``catchup throttle`` set last, None if nothing. Raises as ``decode``."""
+        throttle = self.value(RecordKey(plan_id, RecordKind.THROTTLE))
+        return throttle if isinstance(throttle, ThrottleRecord) else None
+
+    def applied(self, plan_id: str) -> AppliedRate | None:
+        """What its last runner that replayed applied, None if there was none. Raises as ``decode``."""
+        applied = self.value(RecordKey(plan_id, RecordKind.APPLIED))
+        return applied if isinstance(applied, AppliedRate) else None
+
     def progress(self, plan_id: str, chunks: Iterable[int]) -> dict[int, ChunkProgress]:
         """The progress of these chunks by number; chunks without progress are left out. Raises as ``decode``."""
         values = ((number, self.value(RecordKey(plan_id, RecordKind.CHUNK, number))) for number in chunks)
@@ -278,6 +290,8 @@ class LedgerView:
             self.epoch(plan_id),
             delivery,
             progress,
+            throttle=self.throttle(plan_id),
+            applied=self.applied(plan_id),
         )
 
     def brief(self, plan_id: str) -> PlanSnapshot:
@@ -297,7 +311,8 @@ class LedgerView:
         plan = decode_plan_without_chunks(key, raw)
         if not isinstance(totals, PlanTotals) or len(plan.ranges) != len(totals.ranges):
             return None
-        return PlanSnapshot(plan, offset, state, self.epoch(plan_id), self.delivery(plan_id), {}, totals)
+        epoch, delivery, throttle = self.epoch(plan_id), self.delivery(plan_id), self.throttle(plan_id)
+        return PlanSnapshot(plan, offset, state, epoch, delivery, {}, totals, throttle=throttle)
 
 
 def no_plan(plan_id: str) -> NotFound:

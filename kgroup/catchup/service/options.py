@@ -7,12 +7,13 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
 
-from kgroup.catchup.service.replay import DEAD_LETTERS, NO_RATE, WHERE, ReplayOptions
+from kgroup.catchup.service.replay import DEAD_LETTERS, WHERE, ReplayOptions
 from kgroup.catchup.sinks.spark import SELECT, parse_options
 from kgroup.catchup.spark.settings import SparkSettings, check_master, parse_conf
 from kgroup.changes.options import Change, Execution
 from kgroup.groups.catchup.gap_request import GapRequest, Missing, check_topic_name, parse_ranges, parse_rate
 from kgroup.groups.catchup.model import Order
+from kgroup.groups.catchup.yielding import OFF, YIELD_TO
 from kgroup.groups.reset_targets import ANY_TIME, parse_moment, parse_topics
 from kgroup.groups.selection import check_topics
 from kgroup.settings.model import Setting
@@ -159,6 +160,7 @@ class SpeedOptions:
     order: Order | None = None
     lanes: int | None = None
     rate: str | None = None
+    yield_to: str | None = None
     retries: int | None = None
     backoff: str | None = None
     handler_timeout: str | None = None
@@ -197,6 +199,7 @@ class SpeedOptions:
             raise
         said = {
             "rate": self.rate,
+            YIELD_TO: self.yield_to,
             "lanes": self.lanes,
             "retries": self.retries,
             "backoff": self.backoff,
@@ -233,7 +236,7 @@ def _checked(setting: Setting) -> Setting:
             check_topic_name("--dead-letter-topic", setting.value)
         elif setting.key != "rate":
             parse_conf((f"{setting.key}={setting.value}",))
-        elif setting.value != NO_RATE:
+        elif setting.value != OFF:
             parse_rate(setting.value)
     except UsageError as error:
         raise ConfigError(f"{setting.source}: {error.message}", hint=error.hint) from error

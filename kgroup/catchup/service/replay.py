@@ -21,9 +21,19 @@ from kgroup.catchup.worker.task_spec import Handling, Stopped, TaskResult, TaskS
 from kgroup.groups.catchup.chunks import RateLimit, assign_to_tasks, group_chunks
 from kgroup.groups.catchup.delivered import is_exactly_once, started_chunks, unfinished
 from kgroup.groups.catchup.gap_request import parse_rate
-from kgroup.groups.catchup.model import CatchupPlan, ChunkProgress, Delivery, Order, PlanSnapshot, Task
+from kgroup.groups.catchup.model import (
+    AppliedRate,
+    CatchupPlan,
+    ChunkProgress,
+    Delivery,
+    Order,
+    PlanSnapshot,
+    Task,
+    ThrottleRecord,
+)
 from kgroup.groups.catchup.plan_state import sink_name
 from kgroup.groups.catchup.verification import ChunkResult
+from kgroup.groups.catchup.yielding import LIVE, OFF, YIELD_TO, parse_yield
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.settings.model import Setting
 from kgroup.support.durations import parse_duration
@@ -31,6 +41,7 @@ from kgroup.support.errors import KgroupError, Refused, UsageError, refusal_code
 from kgroup.support.hint import Hint
 
 if TYPE_CHECKING:
+    from kgroup.catchup.service.rate_control import RateControl
     from kgroup.catchup.spark.job import TaskEnvelope, TaskRunner
     from kgroup.catchup.spark.progress import ProgressTotals
     from kgroup.catchup.spark.session import DriverSession
@@ -67,9 +78,6 @@ DEAD_LETTERS = "dead-letter-topic"
 WHERE = "where"
 """The option of a Delivery with the filter in Spark SQL; it decides which records are delivered."""
 
-NO_RATE = "none"
-"""``--rate none``: no limit, even if the plan has one."""
-
 HANDLERS = ("command", "python")
 """Sinks that pass records to the user's code, several at a time with ``--lanes``."""
 
@@ -92,7 +100,7 @@ _OTHER_OPTIONS = {
     "command": ("ack", "value-format"),
     "spark": (SELECT,),
 }
-_TUNING = ("rate", "lanes", "retries", "backoff", "handler-timeout")
+_TUNING = (*LIVE, "lanes", "retries", "backoff", "handler-timeout")
 
 
 class ReplayOptions(msgspec.Struct, frozen=True):
@@ -120,13 +128,14 @@ class ReplayOptions(msgspec.Struct, frozen=True):
     @classmethod
     def tuned(cls, tuning: Mapping[str, str], **more: Any) -> ReplayOptions:
         """Parses ``handling`` and ``rate`` from these texts. Raises UsageError for invalid values."""
-        return cls(handling=_handling(tuning), rate=_rate(tuning), tuning=tuning, **more)
+        parse_yield(tuning.get(YIELD_TO, ""))
+        return cls(handling=_handling(tuning), rate=rate_limit(tuning), tuning=tuning, **more)
 
-    def with_kept(self, delivery: Delivery) -> ReplayOptions:
+    def with_kept(self, delivery: Delivery, throttle: ThrottleRecord | None) -> ReplayOptions:
         """These options, with the plan's sink and order, and its speed and retries where this run does not set them."""
         kept = replace(self, sink=delivery.sink, sink_options=delivery.options, order=delivery.order)
-        tuning = {**delivery.tuning, **self.tuning}
-        return replace(kept, handling=_handling(tuning), rate=_rate(tuning), tuning=tuning) if tuning else kept
+        tuning = {**delivery.tuning, **({} if throttle is None else throttle.tuning), **self.tuning}
+        return replace(kept, handling=_handling(tuning), rate=rate_limit(tuning), tuning=tuning) if tuning else kept
 
     def with_usual(self) -> ReplayOptions:
         """These options for a new delivery, with the rate and the dead letters of the context."""
@@ -135,7 +144,7 @@ class ReplayOptions(msgspec.Struct, frozen=True):
             return self
         tuning = {**({"rate": said["rate"]} if "rate" in said else {}), **self.tuning}
         dead = {DEAD_LETTERS: said[DEAD_LETTERS]} if DEAD_LETTERS in said and self.sink != "spark" else {}
-        return replace(self, sink_options={**dead, **(self.sink_options or {})}, rate=_rate(tuning), tuning=tuning)
+        return replace(self, sink_options={**dead, **(self.sink_options or {})}, rate=rate_limit(tuning), tuning=tuning)
 
     def context_words(self, delivery: Delivery | None = None) -> tuple[str, ...]:
         """What of it comes from the context: ``--rate 5/s, from context "prod" (...)``; a plan has its own delivery."""
@@ -193,12 +202,13 @@ class ReplayOptions(msgspec.Struct, frozen=True):
         """The number of tasks that run at the same time, for as many as a plan needs; 8 if unknown."""
         return self._slots or named_slots(self.spark) or 8
 
-    def most_at_once(self, tasks: int, conf: Mapping[str, str]) -> int:
-        """How many of the tasks may run at the same time; ``conf`` is the configuration of the Spark that runs.
+    def most_at_once(self, sink: str, tasks: Sequence[Task] | Sequence[TaskSpec], conf: Mapping[str, str]) -> int:
+        """How many tasks, or chunks of one group, may run at the same time; all, if that is unknown.
 
-        All of them, if that is unknown.
+        ``conf`` is the configuration of the Spark that runs.
         """
-        return min(tasks, self._slots or most_slots(self.spark, conf) or tasks)
+        most = max((len(task.chunks) for task in tasks), default=1) if sink in IN_GROUPS else len(tasks)
+        return min(most, self._slots or most_slots(self.spark, conf) or most)
 
     @property
     def _slots(self) -> int | None:
@@ -286,7 +296,7 @@ def require_known(delivery: Delivery, plan_id: str) -> None:
 
 def _fitting(tuning: Mapping[str, str], before: str, sink: str, order: Order) -> dict[str, str]:
     """The part of a plan's tuning that still applies after a change of the sink or the order."""
-    kept = {name: text for name, text in tuning.items() if sink == before or name == "rate"}
+    kept = {name: text for name, text in tuning.items() if sink == before or name in LIVE}
     if order is Order.PARTITION:
         kept.pop("lanes", None)
     return kept
@@ -332,7 +342,8 @@ def delivery_words(delivery: Delivery) -> Iterator[str]:
     if delivery.order is not Order.PARTITION:
         yield from ("--order", delivery.order)
     settings = {name: text for name, text in delivery.options.items() if name != main}
-    for name, text in {**settings, **delivery.tuning}.items():
+    tuning = {name: text for name, text in delivery.tuning.items() if name != YIELD_TO}  # that plan has no group
+    for name, text in {**settings, **tuning}.items():
         of_writer = name.startswith(OF_WRITER)
         yield from ("--option", f"{name.removeprefix(OF_WRITER)}={text}") if of_writer else (f"--{name}", text)
 
@@ -366,10 +377,16 @@ def _duration(tuning: Mapping[str, str], name: str, usual: float) -> float:
     return parse_duration(tuning[name], f"--{name}") if name in tuning else usual
 
 
-def _rate(tuning: Mapping[str, str]) -> RateLimit | None:
-    """The rate limit; None: no limit, also for the text ``none``."""
-    text = tuning.get("rate", NO_RATE)
-    return None if text == NO_RATE else parse_rate(text)
+def rate_limit(tuning: Mapping[str, str]) -> RateLimit | None:
+    """The rate limit; None: no limit, also for the text ``off``. Raises UsageError."""
+    text = tuning.get("rate", OFF)
+    return None if text == OFF else parse_rate(text)
+
+
+def check_yield(group: str | None, tuning: Mapping[str, str]) -> None:
+    """Raise UsageError for ``--yield-to`` with an invalid value, or of a plan without a group."""
+    if parse_yield(tuning.get(YIELD_TO, "")) is not None and group is None:
+        raise UsageError(f"--{YIELD_TO} requires a plan of a group: without one, no lag shows whether it is late")
 
 
 def task_specs(
@@ -390,8 +407,7 @@ def task_specs(
     maybe: dict[TopicPartition, int] = {}
     for item in plan.ranges:
         maybe[item.tp] = max(maybe.get(item.tp, 0), item.maybe_processed_until or 0)
-    at_once = max((len(task.chunks) for task in tasks), default=1) if delivery.sink in IN_GROUPS else len(tasks)
-    parallel = options.most_at_once(at_once, conf)
+    parallel = options.most_at_once(delivery.sink, tasks, conf)
     part, gap_s = share(options.rate, parallel), note_gap_s(parallel)
 
     def spec(task: Task) -> TaskSpec:
@@ -415,11 +431,13 @@ def task_specs(
 
 
 class ReplayRun:
-    """One run of a plan's tasks, with heartbeats of its runner; ``now_ms`` is the clock."""
+    """One run of a plan's tasks, with heartbeats of its runner; ``now_ms`` is the clock, ``control`` the rate."""
 
-    def __init__(self, runner: Runner, now_ms: Callable[[], int]) -> None:
+    def __init__(self, runner: Runner, now_ms: Callable[[], int], control: RateControl) -> None:
         self._runner = runner
         self._now_ms = now_ms
+        self._control = control
+        self._applied: AppliedRate | None = None
         self._signed_s = time.monotonic()
         self._superseded: Refused | None = None
 
@@ -446,6 +464,7 @@ class ReplayRun:
             note=note,
             ledger=lambda: read().progress,
             begun=self._runner.snapshot.progress,
+            rate=self._control.of_task,
         )
         answers = run(session, tasks, watching, run_tasks=run_tasks)
         if self._superseded is not None:
@@ -462,10 +481,14 @@ class ReplayRun:
 
     def _stop(self) -> bool:
         """Whether to end early, because another runner has taken over."""
-        if self._superseded is None and time.monotonic() - self._signed_s >= _SIGN_EVERY_S:
-            self._signed_s = time.monotonic()
+        applied = self._control.applied
+        changed = self._applied is None or replace(applied, time_lag_ms=None) != replace(
+            self._applied, time_lag_ms=None
+        )
+        if self._superseded is None and (changed or time.monotonic() - self._signed_s >= _SIGN_EVERY_S):
+            self._signed_s, self._applied = time.monotonic(), applied
             try:
-                self._runner.heartbeat(self._now_ms())
+                self._runner.heartbeat(self._now_ms(), applied)
             except Refused as error:
                 self._superseded = error
             except KgroupError:

@@ -14,6 +14,7 @@ import msgspec.structs
 from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.quota_check import quota_finding
+from kgroup.catchup.service.rate_control import RateControl
 from kgroup.catchup.service.replay import DEAD_LETTERS, WHERE, ReplayOptions, ReplayResult, ReplayRun, task_specs
 from kgroup.catchup.service.show import commands, resume_text, stopped_text
 from kgroup.catchup.service.sink_checks import (
@@ -259,7 +260,7 @@ def _run_tasks(
     if not tasks:
         return ReplayResult((), (), (), 0.0)
     engine.require_same_topics(snapshot.plan)
-    run_tasks = _on_spark(runner, delivery, tasks)
+    at_once, run_tasks = options.most_at_once(delivery.sink, tasks, conf), _on_spark(runner, delivery, tasks)
     if delivery.sink == "spark":
         tasks = list(to_spark.by_chunk(tasks, snapshot.progress))
     total = sum(chunk.offsets for task in tasks for chunk in task.chunks)
@@ -268,12 +269,15 @@ def _run_tasks(
 
         def on_progress(totals: ProgressTotals) -> None:
             parts = [ProgressPart(row.topic, row.done, row.total) for row in totals.topics]
+            control.measured(totals.bytes_per_s)
             bar.update(totals.offsets, _progress_text(totals), parts)
 
         def read() -> PlanSnapshot:
             return engine.ledger.read(snapshot.plan.id, snapshot.offset)
 
-        return ReplayRun(runner, utc_ms).run(session, tasks, on_progress, engine.reporter.note, read, run_tasks)
+        with RateControl(settings, engine.ledger.topic, snapshot, epoch, at_once) as control:
+            replay_run = ReplayRun(runner, utc_ms, control)
+            return replay_run.run(session, tasks, on_progress, engine.reporter.note, read, run_tasks)
 
 
 def require_still_same_topics(engine: CatchupEngine, snapshot: PlanSnapshot) -> None:

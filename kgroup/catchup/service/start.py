@@ -14,7 +14,15 @@ from kgroup.catchup.ledger.transactional_ids import of_group
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import find_plan, parse_assumed
 from kgroup.catchup.service.rehearsal import rehearse
-from kgroup.catchup.service.replay import SINK_SET, ReplayOptions, deal_again, delivery_of, new_delivery, require_known
+from kgroup.catchup.service.replay import (
+    SINK_SET,
+    ReplayOptions,
+    check_yield,
+    deal_again,
+    delivery_of,
+    new_delivery,
+    require_known,
+)
 from kgroup.catchup.service.replay_run import ReplayChecks, check_replay, replay, spark_session
 from kgroup.catchup.service.show import commands, damaged_refusal, plan_status
 from kgroup.catchup.service.start_plan import StartRequest, may_be_pending, plan_of, plan_start
@@ -25,11 +33,12 @@ from kgroup.groups.catchup import decisions
 from kgroup.groups.catchup.decisions import GROUP_CONTINUED
 from kgroup.groups.catchup.delivered import unfinished
 from kgroup.groups.catchup.gap import HANGING_TRANSACTION
-from kgroup.groups.catchup.model import Delivery, PlanSnapshot, PlanState, ReleasePoint
+from kgroup.groups.catchup.model import Delivery, PlanSnapshot, PlanState, ReleasePoint, ThrottleRecord
 from kgroup.groups.catchup.plan_state import VerifiedPlan
 from kgroup.groups.catchup.results import PlanStatus, ReleasedPlan, ReplayedPlan, StartPlan
 from kgroup.groups.catchup.steps import AlreadyDone, Close, Decision, Refuse
 from kgroup.groups.catchup.verification import verify
+from kgroup.groups.catchup.yielding import LIVE
 from kgroup.groups.change_result import Refusal
 from kgroup.groups.commit_tags import is_plan_id, new_plan_id
 from kgroup.model.reporter import NullReporter, Reporter
@@ -49,6 +58,7 @@ def start_catchup(
 ) -> StartPlan | ReleasedPlan | ReplayedPlan:
     """Plan; with ``execute``, release and replay. Without a sink it ends after the release."""
     options, execute, plan_id = request.replay, request.change.execute, new_plan_id()
+    check_yield(request.group, options.tuning)
     if not execute:
         plan, _ = _plan(engine, settings, request)
         _note_nothing(engine.reporter, plan)
@@ -213,7 +223,8 @@ def resume_catchup(
         return _refused_status(engine, snapshot, error)
     delivery = delivery_of(snapshot, options, str(request.line.with_option("--to-topic", "TOPIC")))
     require_known(delivery, snapshot.plan.id)
-    effective = options.with_kept(delivery)
+    effective = options.with_kept(delivery, snapshot.throttle)
+    check_yield(snapshot.plan.group, effective.tuning)
     effective.check_lanes()
     checks = check_replay(engine, settings, effective, snapshot.plan.ranges)
     checks.warn(engine.reporter)
@@ -268,6 +279,7 @@ def take_over_released(
                     dealt = deal_again(runner.snapshot, delivery, options)
                     if runner.snapshot.delivery != dealt:
                         runner.write(dealt)
+                    _replace_throttle(engine, runner, options)
                 if released := is_open and runner.snapshot.state.state is not PlanState.RELEASED:
                     engine.release(runner, assumed)
             if released:
@@ -276,6 +288,13 @@ def take_over_released(
         if is_open:
             _raise_pending(engine, runner, pending)
         yield runner
+
+
+def _replace_throttle(engine: CatchupEngine, runner: Runner, options: ReplayOptions) -> None:
+    """What this resume sets replaces what ``catchup throttle`` has set before."""
+    throttle, typed = runner.snapshot.throttle, {name: text for name, text in options.tuning.items() if name in LIVE}
+    if throttle is not None and typed:
+        runner.write(ThrottleRecord({**throttle.tuning, **typed}, engine.now_ms(), engine.who))
 
 
 def _require_same(runner: Runner, engine: CatchupEngine, options: ReplayOptions, delivery: Delivery) -> None:

@@ -1,15 +1,18 @@
-"""``kgroup catchup stop``, ``cancel`` and ``prune``."""
+"""``kgroup catchup stop``, ``throttle``, ``cancel`` and ``prune``."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+
+from msgspec.structs import replace
 
 from kgroup.catchup.ledger.ledger import PLAN_OPEN
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import find_plan, parse_assumed, running_plan
+from kgroup.catchup.service.replay import check_yield
 from kgroup.catchup.service.show import damaged_refusal, plan_status, resume_text, summaries
 from kgroup.groups.catchup import decisions
-from kgroup.groups.catchup.model import PlanSnapshot
+from kgroup.groups.catchup.model import PlanSnapshot, ThrottleRecord
 from kgroup.groups.catchup.plan_state import VerifiedPlan
 from kgroup.groups.catchup.results import Cancellation, PlanStatus, PrunedPlans
 from kgroup.groups.catchup.steps import AlreadyDone, Decision, Refuse, Situation
@@ -74,6 +77,31 @@ def stop_plan(engine: CatchupEngine, text: str, line: CommandLine, *, execute: b
         snapshot = engine.stop(snapshot)
     engine.reporter.event("STOPPED", f"{snapshot.plan.id}: {resume_text(engine, snapshot)}")
     return plan_status(engine, snapshot, executed=True)
+
+
+def throttle_plan(
+    engine: CatchupEngine, text: str, tuning: Mapping[str, str], line: CommandLine, *, execute: bool
+) -> PlanStatus:
+    """Set the rate of a plan, whether a run replays it now or not; ``tuning`` is as typed. ``line`` as above."""
+    snapshot = running_plan(engine, text)
+    check_yield(snapshot.plan.group, tuning)
+    if snapshot.is_damaged:
+        return plan_status(engine, snapshot, "Nothing was changed.", refused=damaged_refusal(snapshot))
+    if not snapshot.state.state.is_open:
+        engine.reporter.note(f"{snapshot.plan.id} is {snapshot.state.state}: nothing to throttle")
+        return plan_status(engine, snapshot)
+    if not execute:
+        nothing = f"Nothing was changed. To set {' and '.join(f'{name} {text}' for name, text in tuning.items())}:"
+        return plan_status(engine, snapshot, nothing, f"  {line.executing()}")
+    before = {} if snapshot.throttle is None else snapshot.throttle.tuning
+    throttle = ThrottleRecord({**before, **tuning}, utc_ms(), engine.who)
+    with defer_signals():
+        engine.reporter.note_effect(None)
+        engine.ledger.throttle(snapshot.plan.id, throttle)
+    status = plan_status(engine, replace(snapshot, throttle=throttle), executed=True)
+    who = "its run applies it within seconds" if status.is_replaying else "the next resume applies it"
+    engine.reporter.event("THROTTLED", f"{snapshot.plan.id}: {who}")
+    return status
 
 
 def prune_plans(engine: CatchupEngine, texts: Sequence[str], *, execute: bool) -> PrunedPlans:

@@ -80,8 +80,13 @@ OPTIONS: dict[str, dict[str, Any]] = {
         ),
         "rate": speed_option(
             "--rate",
-            metavar="500/s|20MiB/s|none",
-            help="Rate limit over all tasks; none removes the limit of the plan.",
+            metavar="500/s|20MiB/s|off",
+            help="Rate limit over all tasks; off removes the limit of the plan.",
+        ),
+        "yield_to": speed_option(
+            "--yield-to",
+            metavar="lag-time=5s|off",
+            help="Halve the rate while the group's own oldest unread record is older than that and ages.",
         ),
         "retries": failures_option("--retries", metavar="N", help="Retries of a refused record (default: 3)."),
         "backoff": failures_option(

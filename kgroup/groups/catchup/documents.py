@@ -26,11 +26,12 @@ from kgroup.groups.catchup.risks import Risk
 from kgroup.groups.catchup.steps import Close, MoveBack
 from kgroup.groups.catchup.unrecorded_releases import UnrecordedRelease
 from kgroup.groups.catchup.verification import CatchupTotals, Verification, deleted_before
+from kgroup.groups.catchup.yielding import LIVE, OFF
 from kgroup.model.pending_catchup import PendingCatchup
 from kgroup.model.records import EndOffset, FirstOffset, OffsetRange
 from kgroup.model.topic_partition import PartitionName
 from kgroup.support.instants import rfc3339
-from kgroup.support.json_types import Bytes, Count, EpochMs, Instant, Ms, Offset
+from kgroup.support.json_types import Bytes, Count, EpochMs, Instant, Ms, Offset, PerSecond
 
 
 class CatchupRange(PartitionName, frozen=True, kw_only=True):
@@ -69,6 +70,21 @@ class CatchupRange(PartitionName, frozen=True, kw_only=True):
     verified: Annotated[bool | None, "Whether every record is delivered, filtered or dead-lettered."] = None
 
 
+class CatchupThrottle(msgspec.Struct, frozen=True, kw_only=True):
+    """The limit of an open plan's replay: as it was set, and what its run applies over all tasks."""
+
+    rate: Annotated[str | None, "The limit as typed; null for none."]
+    yield_to: Annotated[str | None, "The lag of the group to which the replay yields, as typed; null for none."]
+    set_at: Annotated[Instant | None, "When catchup throttle set it; null if start or resume did."]
+    set_at_ms: Annotated[EpochMs | None, "When catchup throttle set it; null if start or resume did."]
+    set_by: Annotated[str | None, "USER@HOST who set it with catchup throttle."]
+    applied: Annotated[bool, "Whether a run replays the plan and applies a rate."]
+    records_per_second: Annotated[PerSecond | None, "The limit that the run applies in records; null for none."]
+    bytes_per_second: Annotated[PerSecond | None, "The limit that the run applies in bytes; null for none."]
+    halving_count: Annotated[Count | None, "How often the run has halved the rate, because the group is late."]
+    time_lag_ms: Annotated[Ms | None, "How late the group is; null if it is not read."]
+
+
 class CatchupPlanDocument(msgspec.Struct, frozen=True, kw_only=True):
     """A plan; before ``--execute`` it has no id, and nothing that the ledger adds."""
 
@@ -88,6 +104,7 @@ class CatchupPlanDocument(msgspec.Struct, frozen=True, kw_only=True):
     order: Annotated[Order | None, "What delivery keeps in order."] = None
     task_count: Annotated[Count | None, "Number of tasks."] = None
     tuning: Annotated[Mapping[str, str] | None, "map of any or null", "Options that limit the replay."] = None
+    throttle: Annotated[CatchupThrottle | None, "The limit of its replay; null for a plan that is not open."] = None
     retention_deadline_at: Annotated[
         Instant | None, "When retention may delete the first undelivered record; null for never and unknown."
     ]
@@ -172,7 +189,8 @@ def catchup_plan(state: VerifiedPlan, planned: StartPlan | None = None) -> Catch
         destination=state.destination,
         order=delivery.order if delivery else None,
         task_count=len(delivery.tasks) if delivery else None,
-        tuning=delivery.tuning if delivery else None,
+        tuning=ledgered.tuning if delivery or ledgered.throttle else None,
+        throttle=_throttle(state) if ledgered.state.state.is_open else None,
         retention_deadline_at=rfc3339(deadline),
         retention_deadline_at_ms=deadline,
         ranges=tuple(_range(item, plan.group, verified.get((*item.tp, item.start))) for item in plan.ranges),
@@ -182,6 +200,23 @@ def catchup_plan(state: VerifiedPlan, planned: StartPlan | None = None) -> Catch
         rewinds=verification.rewinds if verification else (),
         totals=_totals(plan.ranges, len(plan.chunks), verification, pending),
         risks=planned.risks if planned else (),
+    )
+
+
+def _throttle(state: VerifiedPlan) -> CatchupThrottle:
+    tuning, throttle, applied = state.snapshot.tuning, state.snapshot.throttle, state.applied
+    rate, bound = (None if (text := tuning.get(name, OFF)) == OFF else text for name in LIVE)
+    return CatchupThrottle(
+        rate=rate,
+        yield_to=bound,
+        set_at=None if throttle is None else rfc3339(throttle.at_ms),
+        set_at_ms=None if throttle is None else throttle.at_ms,
+        set_by=None if throttle is None else throttle.who,
+        applied=applied is not None,
+        records_per_second=None if applied is None else applied.records,
+        bytes_per_second=None if applied is None else applied.bytes,
+        halving_count=None if applied is None else applied.halvings,
+        time_lag_ms=None if applied is None else applied.time_lag_ms,
     )
 
 

@@ -78,11 +78,11 @@ def _range(item: str) -> OffsetRange:
     return made
 
 
-def parse_rate(text: str) -> RateLimit:
-    """``500/s`` records or ``20MiB/s``, for the whole job. Raises UsageError."""
+def parse_rate(text: str, option: str = "--rate") -> RateLimit:
+    """``500/s`` records or ``20MiB/s``, for the whole job. Raises UsageError; ``option`` is what has the text."""
     match = re.fullmatch(r"(?ai)\s*(\d+(?:\.\d+)?)\s*(k|m|b|kb|mb|gb|kib|mib|gib)?/s\s*", text)
     if not match or not float(match[1]):
-        raise UsageError(f"--rate {text}: not a rate", hint="use --rate 500/s for records, or --rate 20MiB/s for bytes")
+        raise UsageError(f"{option} {text}: not a rate", hint="use 500/s for records, or 20MiB/s for bytes")
     number, unit = float(match[1]), (match[2] or "").lower()
     if unit in ("", "k", "m"):
         return RateLimit(records_per_s=number * {"": 1, "k": 1e3, "m": 1e6}[unit])

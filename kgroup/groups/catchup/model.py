@@ -174,9 +174,9 @@ class Delivery(Struct, frozen=True):
 
     It is written with the plan's own record if a sink was given then. ``sink`` is ``topic``, ``files``, ``command``,
     ``python`` or ``spark``. ``options`` are the sink's settings and the filters as strings, without secrets.
-    ``tuning`` is the speed and the retries as the user typed them (``rate``, ``lanes``, ``retries``, ``backoff``,
-    ``handler-timeout``); each run may change them. ``target`` is set for ``topic`` from the first replay on.
-    ``dead_letters`` has, by name, each topic that received dead letters.
+    ``tuning`` is the speed and the retries as the user typed them (``rate``, ``yield-to``, ``lanes``, ``retries``,
+    ``backoff``, ``handler-timeout``); each run may change them. ``target`` is set for ``topic`` from the first
+    replay on. ``dead_letters`` has, by name, each topic that received dead letters.
     """
 
     sink: str
@@ -206,6 +206,20 @@ class StateRecord(Struct, frozen=True):
     note: str | None = None
 
 
+class AppliedRate(Struct, frozen=True):
+    """The rate limit that the runner with this ``epoch`` applies to all tasks together, per second; None: no limit.
+
+    ``halvings`` is how often it was halved because the group is late by ``time_lag_ms``, None without ``--yield-to``
+    and if that is unknown.
+    """
+
+    epoch: NonNegativeInt64
+    records: float | None
+    bytes: float | None
+    halvings: NonNegativeInt64
+    time_lag_ms: NonNegativeInt64 | None
+
+
 class RunnerEpoch(Struct, frozen=True):
     """The runner of a plan; a task that finds another, or none, stops. ``seen_ms``: last heartbeat, 0 after the end."""
 
@@ -213,6 +227,17 @@ class RunnerEpoch(Struct, frozen=True):
     who: str
     at_ms: Int64
     seen_ms: Int64
+
+
+class ThrottleRecord(Struct, frozen=True):
+    """What ``catchup throttle`` set: ``rate`` and ``yield-to`` as typed. They replace those of ``Delivery.tuning``.
+
+    Any run of kgroup writes it, and the runner reads it again and again.
+    """
+
+    tuning: dict[str, str]
+    at_ms: Int64
+    who: str
 
 
 class ChunkProgress(Struct, frozen=True):
@@ -302,6 +327,14 @@ class PlanSnapshot(Struct, frozen=True):
     progress: dict[int, ChunkProgress]
     totals: PlanTotals | None = None
     damage: KgroupError | None = None
+    throttle: ThrottleRecord | None = None
+    applied: AppliedRate | None = None
+
+    @property
+    def tuning(self) -> dict[str, str]:
+        """The speed and the retries in force: those of the delivery, and what ``catchup throttle`` set since."""
+        kept = {} if self.delivery is None else self.delivery.tuning
+        return kept if self.throttle is None else {**kept, **self.throttle.tuning}
 
     @property
     def is_damaged(self) -> bool:

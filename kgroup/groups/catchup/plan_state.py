@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kgroup.groups.catchup.delivered import is_exactly_once, next_deadline_ms
-from kgroup.groups.catchup.model import PlanPhase, PlanSnapshot, PlanState
+from kgroup.groups.catchup.model import AppliedRate, PlanPhase, PlanSnapshot, PlanState
 from kgroup.groups.catchup.verification import Verification
 from kgroup.support.durations import format_duration
 from kgroup.support.instants import short_time
@@ -81,6 +81,13 @@ class VerifiedPlan(msgspec.Struct, frozen=True):
         """Seconds since its runner last wrote to the ledger; None if there was no runner, or it has ended."""
         epoch = self.snapshot.epoch
         return None if epoch is None or not epoch.seen_ms else max(0, self.now_ms - epoch.seen_ms) / 1000
+
+    @property
+    def applied(self) -> AppliedRate | None:
+        """What its run applies; None if no run replays the plan."""
+        applied, epoch = self.snapshot.applied, self.snapshot.epoch
+        now = applied is not None and epoch is not None and applied.epoch == epoch.number
+        return applied if now and self.phase is PlanPhase.REPLAYING else None
 
     @property
     def is_overdue(self) -> bool:

@@ -6,9 +6,12 @@ from collections.abc import Mapping
 
 import msgspec
 
-from kgroup.groups.catchup.model import RangeVerification
+from kgroup.groups.catchup.model import AppliedRate, RangeVerification
 from kgroup.groups.catchup.time_left import time_left_s
 from kgroup.groups.catchup.verification import Verification
+from kgroup.groups.lag.rates import rate_words
+from kgroup.support.durations import format_duration
+from kgroup.support.units import human_bytes
 
 WINDOW_MS = 60_000
 """Rates are averages over this time: a task writes its progress to the ledger only every few seconds."""
@@ -67,3 +70,17 @@ def delivered_offsets(row: RangeVerification) -> int:
 def pending_offsets(row: RangeVerification) -> int:
     """Offsets of the range that are not delivered."""
     return sum(part.offsets for part in row.undelivered)
+
+
+def applied_text(applied: AppliedRate) -> str:
+    """``5.0 MiB/s``, ``no limit``; ``1.2 MiB/s, halved 2 times; the group is 12s late``."""
+    limit = "no limit"
+    if applied.bytes is not None:
+        limit = f"{human_bytes(round(applied.bytes))}/s"
+    elif applied.records is not None:
+        limit = rate_words(applied.records)
+    if applied.halvings:
+        limit += f", halved {applied.halvings} times" if applied.halvings > 1 else ", halved once"
+    if applied.time_lag_ms is not None:
+        limit += f"; the group is {format_duration(applied.time_lag_ms / 1000)} late"
+    return limit

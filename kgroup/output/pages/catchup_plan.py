@@ -9,10 +9,11 @@ from msgspec.structs import astuple
 from kgroup.groups.catchup.delivered import next_deadline_ms
 from kgroup.groups.catchup.model import PlanState, RangeVerification
 from kgroup.groups.catchup.plan_state import PlanCommands, VerifiedPlan, offsets_text
-from kgroup.groups.catchup.replay_rate import ReplayRate, range_key
+from kgroup.groups.catchup.replay_rate import ReplayRate, applied_text, range_key
 from kgroup.groups.catchup.results import Cancellation, PlanStatus
 from kgroup.groups.catchup.steps import AlreadyDone, Close, MoveBack
 from kgroup.groups.catchup.verification import CatchupTotals, Verification
+from kgroup.groups.catchup.yielding import LIVE, OFF, YIELD_TO
 from kgroup.groups.lag.rates import rate_words
 from kgroup.model.blocks import BlankLine as Space
 from kgroup.model.blocks import Block, Cell, Column, LabelledLine, Records, Screen, Style, Styled, Table, Text, Title
@@ -92,6 +93,7 @@ def show_screen(status: PlanStatus, *, verbose: bool) -> Screen:
     blocks.append(_line("DELIVERED", f"{shown_bar}{state.progress_text}"))
     if status.followed:
         blocks.append(_line("RATE", _rate_text(status.rate)))
+    blocks += _throttle(state)
     totals = verification.totals()
     lost = totals.lost_offset_count or 0
     counted = f"{plural(verification.records, 'record')} read: {_counts(totals)}"
@@ -137,6 +139,22 @@ def _origin(state: VerifiedPlan) -> Iterator[Block]:
     comment = f', "{snapshot.plan.reason}"' if snapshot.plan.reason else ""
     yield _line("CREATED", f"{short_time(snapshot.plan.created_ms, state.now_ms)} by {snapshot.plan.who}{comment}")
     yield _line("RUNNER", state.runner_text)
+
+
+def _throttle(state: VerifiedPlan) -> Iterator[Block]:
+    """The limit of an open plan: as it was set, and what its run applies."""
+    snapshot, tuning = state.snapshot, state.snapshot.tuning
+    if not snapshot.state.state.is_open or not any(name in tuning for name in LIVE):
+        return
+    rate = tuning.get("rate", OFF)
+    text = "no limit" if rate == OFF else rate
+    if (bound := tuning.get(YIELD_TO, OFF)) != OFF:
+        text += f", yields to {bound}"
+    if (throttle := snapshot.throttle) is not None:
+        text += f", set {short_time(throttle.at_ms, state.now_ms)} by {throttle.who}"
+    if state.applied is not None:
+        text += f"; in force: {applied_text(state.applied)}"
+    yield _line("THROTTLE", text)
 
 
 def _rate_text(rate: ReplayRate | None) -> str:

@@ -6,6 +6,7 @@ import pytest
 
 from kgroup.catchup.service.replay import ReplayOptions
 from kgroup.catchup.spark.settings import SparkSettings, addresses, app_name, configuration, parse_conf, slots
+from kgroup.groups.catchup.model import Task
 from kgroup.support.errors import UsageError
 
 EXECUTORS = ("spark.executor.instances", "200")
@@ -71,7 +72,9 @@ def test_how_many_tasks_may_run_at_a_time(
     spark: SparkSettings, said: tuple[tuple[str, str], ...], tasks: int, at_once: int
 ) -> None:
     """Yarn and k8s start two executors where no number is named; dynamic allocation any number without a limit."""
-    assert ReplayOptions(spark=spark).most_at_once(tasks, dict(said)) == at_once
+    options = ReplayOptions(spark=spark)
+    assert options.most_at_once("topic", [Task(number, (number,)) for number in range(tasks)], dict(said)) == at_once
+    assert options.most_at_once("spark", [Task(0, tuple(range(tasks))), Task(1, (tasks,))], dict(said)) == at_once
 
 
 @pytest.mark.parametrize(

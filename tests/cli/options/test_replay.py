@@ -230,7 +230,7 @@ COMMAND = Delivery("command", Order.KEY, (), {"command": "cat"}, tuning=KEPT)
     ("wanted", "tuning"),
     [
         (ReplayOptions(), KEPT),
-        (ReplayOptions.tuned({"rate": "none"}), {**KEPT, "rate": "none"}),
+        (ReplayOptions.tuned({"rate": "off"}), {**KEPT, "rate": "off"}),
         (ReplayOptions.tuned({"retries": "7"}), {**KEPT, "retries": "7"}),
         (ReplayOptions(sink_options={"command": "tee"}), KEPT),
         (ReplayOptions(order=Order.NONE), KEPT),
@@ -252,11 +252,11 @@ def test_how_fast_and_how_often_is_kept_where_nothing_else_is_said(
 
 
 def test_what_is_kept_of_it_is_what_the_tasks_get() -> None:
-    said = ReplayOptions.tuned({"retries": "7", "backoff": "10ms"}).with_kept(COMMAND)
+    said = ReplayOptions.tuned({"retries": "7", "backoff": "10ms"}).with_kept(COMMAND, None)
 
     assert said.rate == RateLimit(records_per_s=5)
     assert said.handling == Handling(lanes=4, retries=7, backoff_s=0.01, timeout_s=9.0)
-    assert ReplayOptions.tuned({"rate": "none"}).with_kept(COMMAND).rate is None
+    assert ReplayOptions.tuned({"rate": "off"}).with_kept(COMMAND, None).rate is None
 
 
 @pytest.mark.parametrize(
@@ -422,7 +422,7 @@ def test_a_typed_option_that_does_not_fit_the_context_names_its_place() -> None:
 
 def test_what_is_typed_wins_over_the_context() -> None:
     typed = SpeedOptions(
-        master="local[2]", rate="none", dead_letter_topic="other", conf=["spark.executor.cores=4", "spark.x.password=-"]
+        master="local[2]", rate="off", dead_letter_topic="other", conf=["spark.executor.cores=4", "spark.x.password=-"]
     )
 
     made = typed.replay_options(SinkOptions(to_topic="copy"), OF_CONTEXT).with_usual()
@@ -436,7 +436,7 @@ def test_a_plan_keeps_its_rate_and_its_dead_letters_whatever_the_context_says() 
     options = SpeedOptions().replay_options(SinkOptions(), OF_CONTEXT)
 
     assert delivery_of(found({}, COMMAND), options) == COMMAND
-    assert options.with_kept(COMMAND).rate == RateLimit(records_per_s=5)
+    assert options.with_kept(COMMAND, None).rate == RateLimit(records_per_s=5)
     assert [text.split()[0] for text in options.context_words(COMMAND)] == ["--master", "--conf", "--conf"]
     elsewhere = SpeedOptions().replay_options(SinkOptions(to_topic="copy"), OF_CONTEXT)
     assert delivery_of(found({}, msgspec.structs.replace(COMMAND, tuning={})), elsewhere).tuning == {}
@@ -448,7 +448,7 @@ def test_of_the_context_a_plan_without_a_destination_gets_its_rate_when_it_has_o
     made = delivery_of(msgspec.structs.replace(found({}), delivery=None), options)
 
     assert (made.tuning, made.options) == ({"rate": "20/s"}, {"topic": "copy", "dead-letter-topic": "dead"})
-    assert options.with_kept(made).rate == RateLimit(records_per_s=20)
+    assert options.with_kept(made, None).rate == RateLimit(records_per_s=20)
 
 
 def test_a_writer_of_spark_gets_no_dead_letters_of_the_context() -> None:
