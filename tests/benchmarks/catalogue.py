@@ -36,6 +36,7 @@ BENCHMARKS = (
     "catchup_release",
     "catchup_partitions",
     "catchup_fleet",
+    "catchup_live",
     "catchup_whole",
 )
 WITH_FETCHED_PEER = frozenset({"catchup_read", "catchup_files", "catchup_handlers"})

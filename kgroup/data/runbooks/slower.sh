@@ -1,5 +1,5 @@
-# slow a replay down that is too much for the brokers
+# slow a replay down that is too much for the brokers, or for the group's own consumers
 set -eu
 export KGROUP_CONTEXT=prod
-kgroup catchup stop "$GROUP" --execute
-kgroup catchup resume "$GROUP" --rate 500/s --execute
+kgroup catchup throttle "$GROUP" 500/s --yield-to lag-time=30s --execute
+kgroup catchup show "$GROUP"
