@@ -131,7 +131,8 @@ def test_a_replay_yields_to_the_consumers_of_its_group(
         member = members.classic(group, topic)
         members.stable(member, partitions=2)
         wait_for(in_force(kgroup, group, halving_count=0, records_per_second=200.0), "it does not yield")
-        world.produce(topic, 5, 1)
+        for partition in range(2):
+            world.produce(topic, 5, partition)
 
         wait_for(in_force(kgroup, group, halving_count=3, records_per_second=25.0), "it yields")
         assert speed(world, copy, 50) < 80
