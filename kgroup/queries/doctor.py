@@ -230,6 +230,7 @@ def _snapshot(
         configs=item.configs if item else None,
         emptied_at_ms=emptied_ms,
         state_since_ms=evidence.state_since_ms,
+        emptied_ms=evidence.emptied_ms,
         transactions=open_transactions,
         transaction_max_ms=broker.transaction_max_ms,
         readiness=assess_readiness(item, MigrationRequest("consumer"), load_rules())

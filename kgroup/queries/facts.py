@@ -234,6 +234,7 @@ def _of_group(
         isolation=Isolation.READ_COMMITTED if need.read_committed else Isolation.READ_UNCOMMITTED,
         partitions=_partitions(group, logs, firsts, log_facts),
         state_since_ms=None if log_facts is None else log_facts.state_since_ms,
+        emptied_ms=() if log_facts is None else log_facts.emptied_ms,
         siblings=None
         if siblings is None
         else tuple(each for each in siblings if each.topic in lagging and each.group != group.name),

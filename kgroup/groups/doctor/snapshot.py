@@ -108,8 +108,8 @@ class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
     ``topics`` are the existing topics. ``gone`` are topics of commits and subscriptions that certainly do not exist. A
     topic that this user may not DESCRIBE is in neither.
     ``state_topics`` hold state of the group (``GROUP-...-changelog``). ``configs`` are the group's dynamic configs.
-    ``emptied_at_ms`` is when it became Empty for the broker, ``state_since_ms`` since when it is in its state, which is
-    earlier if kgroup has held it since. ``transactions`` are the open ones in its partitions,
+    ``emptied_at_ms`` is when it became Empty for the broker, ``emptied_ms`` is each time, ``state_since_ms`` since when
+    it is in its state, which is earlier if kgroup has held it since. ``transactions`` are the open ones there,
     ``transaction_max_ms`` is ``transaction.max.timeout.ms``. ``readiness`` is for a migration to the consumer
     protocol. ``pending`` are its catch-ups that are not finished, ``generation`` is its newest (classic).
     ``bootstrap`` is the bootstrap server, for commands.
@@ -130,6 +130,7 @@ class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
     broker: BrokerFacts = msgspec.field(default_factory=BrokerFacts)
     configs: Mapping[str, str] | None = None
     emptied_at_ms: int | None = None
+    emptied_ms: tuple[int, ...] = ()
     state_since_ms: int | None = None
     transactions: tuple[OpenTransaction, ...] | None = None
     transaction_max_ms: int | None = None
@@ -185,6 +186,7 @@ class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
             },
             state_since_ms=since_ms,
             members=self.settings or {},
+            emptied_ms=self.emptied_ms,
             generation=self.generation,
             shared_instances=self.shared_instances,
             resets=self.resets,

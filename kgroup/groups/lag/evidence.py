@@ -172,7 +172,8 @@ class UncommittedPartition(msgspec.Struct, frozen=True):
 class LagEvidence(msgspec.Struct, frozen=True):
     """Everything that was read about one group, in addition to the group itself.
 
-    ``now_ms`` is the time of reading. ``state_since_ms`` is the time since which the group is in its state.
+    ``now_ms`` is the time of reading. ``state_since_ms`` is the time since which the group is in its state,
+    ``emptied_ms`` are the moments when its last member left, oldest first.
     ``siblings`` is None if they were not requested or could not be listed; some are missing if ``unknown`` has a
     reason for them. ``members`` is by member id, ``generation`` the newest of a classic group. ``crash_loops`` are
     suspected: whether their records are unread, the log of the group does not show. ``shared_instances`` are the
@@ -193,6 +194,7 @@ class LagEvidence(msgspec.Struct, frozen=True):
     isolation: Isolation = Isolation.READ_UNCOMMITTED
     partitions: Mapping[TopicPartition, PartitionEvidence] = msgspec.field(default_factory=dict)
     state_since_ms: int | None = None
+    emptied_ms: tuple[int, ...] = ()
     siblings: tuple[Sibling, ...] | None = None
     members: Mapping[str, MemberFacts] = msgspec.field(default_factory=dict)
     generation: GenerationWritten | None = None

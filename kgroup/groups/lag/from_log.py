@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import msgspec
@@ -32,6 +32,7 @@ from kgroup.model.group_log import (
     TransactionEnd,
 )
 from kgroup.model.groups import Group, LoggedCommit
+from kgroup.model.migration_facts import holds_group
 from kgroup.model.topic_partition import TopicPartition, shared_tp
 
 _TAG = "kgroup "
@@ -47,14 +48,16 @@ class LagLogFacts(msgspec.Struct, frozen=True):
 
     ``read_since_ms`` applies to every partition. ``state_since_ms`` is None if the log does not show it: a rebalance
     in progress has no record of its start, and the state may be older than the scanned range. A group is Empty since
-    its last consumer left; the broker counts from ``emptied_record_ms``, None for other groups. ``generation`` is the
-    newest of a classic group, None without one since the group was deleted.
+    its last consumer left; the broker counts from ``emptied_record_ms``, None for other groups. ``emptied_ms`` are all
+    the times, of an Empty group. ``generation`` is the newest of a classic group, None without one since the group was
+    deleted.
     """
 
     commits: Mapping[TopicPartition, tuple[LoggedCommit, ...]]
     read_since_ms: int | None
     state_since_ms: int | None
     emptied_record_ms: int | None
+    emptied_ms: tuple[int, ...]
     members: Mapping[str, MemberFacts]
     churn: GroupChurn | None
     crash_loops: tuple[CrashLoop, ...]
@@ -112,6 +115,7 @@ def from_log(
         read_since_ms=whole_since(events, reach),
         state_since_ms=timeline.state_since_ms(group),
         emptied_record_ms=timeline.emptied_record_ms(group) if group.is_empty else None,
+        emptied_ms=tuple(_emptied_ms(others)) if group.is_empty else (),
         members=_members(timeline),
         churn=_churn(events, now_ms),
         crash_loops=loops,
@@ -190,6 +194,24 @@ def _single_commits(alone: Mapping[tuple[str, int], Sequence[CommitWritten]]) ->
         if moments < _MOMENTS and by_consumers < _MOMENTS_OF_A_CONSUMER:
             single.update(commit.log_offset for commit in commits)
     return single
+
+
+def _emptied_ms(events: Iterable[Event]) -> Iterator[int]:
+    """When the last consumer left, each time; kgroup's own member is none."""
+    here: set[str] = set()
+    for event in events:
+        before = bool(here)
+        if isinstance(event, GenerationWritten):
+            here = {one.member_id for one in event.members if not holds_group(one.member_id, one.instance_id)}
+        elif isinstance(event, MemberWritten):
+            if event.details is None:
+                here.discard(event.member_id)
+            elif not holds_group(event.member_id, event.details.instance_id):
+                here.add(event.member_id)
+        elif isinstance(event, GroupDeleted):
+            here, before = set(), False
+        if before and not here:
+            yield event.at_ms
 
 
 def whole_since(events: Sequence[Event], reach: ScannedRange) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import cache, lru_cache
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import attrgetter
 
 from msgspec.structs import replace
@@ -45,12 +45,13 @@ from kgroup.groups.lag.status import (
     no_reader,
 )
 from kgroup.groups.member_labels import topics_left_before, unsubscribed_topics
-from kgroup.groups.thresholds import ASSIGN_READS
+from kgroup.groups.thresholds import ASSIGN_READS, RESTART
 from kgroup.model.groups import Group, LoggedCommit, Partition
 from kgroup.model.hidden_commits import hidden_words
 
 _NOTHING = PartitionEvidence()
 _UNKNOWN_RATES = Rates()
+_COMES_AND_GOES = 2
 
 
 def measure_lag(group: Group, evidence: LagEvidence, rules: StatusRules = DEFAULT_RULES) -> GroupLag:
@@ -166,6 +167,7 @@ class _OfGroup:
         self._name = name
         self._isolation, self._now_ms = evidence.isolation, evidence.now_ms
         self._unattended_since_ms = unattended_since_ms
+        self._emptied_ms = evidence.emptied_ms
         self._no_commits = evidence.unknown.get(EvidenceSource.COMMITS)
         self._rules = rules
         self._unsubscribed = unsubscribed
@@ -260,9 +262,6 @@ class _OfGroup:
         if not commits and self._no_commits is not None:
             found = evaluate_status(CommitReading(lag, (), ends, now_ms), rules)
             return found if found.status is not None else StatusResult(None, why=self._no_commits)
-        if self._unattended:
-            seen = CommitReading(lag, commits, ends, now_ms, first_ms, known.read_since_ms)
-            return no_reader(seen, self._unattended_since_ms, rules)
         reading = CommitReading(
             lag=lag,
             commits=commits,
@@ -273,7 +272,26 @@ class _OfGroup:
             keeps_up=keeps_up(lag, commits, arrivals.unread[-1].incoming),
             group_span_ms=self._span_ms() if has_lone_commit(commits, rules) else None,
         )
-        return evaluate_status(reading, rules)
+        if not self._unattended:
+            return evaluate_status(reading, rules)
+        if self._comes_and_goes(commits, first_ms) and (found := evaluate_status(reading, rules)).is_stuck:
+            return found
+        return no_reader(reading, self._unattended_since_ms, rules)
+
+    def _comes_and_goes(self, commits: Sequence[LoggedCommit], first_ms: int | None) -> bool:
+        """Whether members come and go at an offset, as in a crash loop.
+
+        Where it is stuck its status is that of when one is there, or it would change with each life. The last one left twice while the first unread record was there and
+        nothing was committed past it, and not longer ago than the members stayed away before.
+        """
+        if len(self._emptied_ms) < _COMES_AND_GOES:
+            return False
+        moved_ms = next((a.timestamp_ms for a, b in pairwise(reversed(commits)) if a.offset != b.offset), 0)
+        times_ms = [at_ms for at_ms in self._emptied_ms if at_ms > max(moved_ms, first_ms or 0)]
+        if len(times_ms) < _COMES_AND_GOES:
+            return False
+        longest_ms = max(later - earlier for earlier, later in pairwise(times_ms))
+        return self._now_ms - times_ms[-1] <= max(longest_ms, RESTART.value)
 
     def _rates(
         self, commits: Sequence[LoggedCommit], arrivals: Arrivals, status: LagStatus | None

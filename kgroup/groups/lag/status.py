@@ -119,6 +119,11 @@ class StatusResult(msgspec.Struct, frozen=True, gc=False):
     back_at_ms: int | None = None
     caught_up: bool = False
 
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the partition is known not to be read at all."""
+        return self.status is not None and self.status.is_stuck
+
 
 CAUGHT_UP = StatusResult(LagStatus.OK, caught_up=True)
 

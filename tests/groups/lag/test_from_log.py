@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 from msgspec.structs import replace
@@ -25,6 +25,7 @@ from kgroup.model.group_log import (
     TransactionEnd,
 )
 from kgroup.model.topic_partition import TopicPartition
+from tests.helpers.cases.history import T0, Log, member
 from tests.helpers.cases.lag import MINUTE, NOW, group
 
 WHOLE = ScannedRange(0, 100, NOW - 60 * MINUTE, 0, True)
@@ -253,3 +254,25 @@ def test_commits_that_no_consumer_made(
 )
 def test_churn(events: Sequence[Event], churn: GroupChurn | None) -> None:
     assert from_log(events, WHOLE, group([]), NOW).churn == churn
+
+
+def consumer_protocol() -> Log:
+    log = Log().at(0).member("a").member("b").epoch(1).at(5).left("a").epoch(2).at(9).left("b").epoch(3)
+    return log.at(12).member("a").epoch(4).at(20).left("a").epoch(5)
+
+
+@pytest.mark.parametrize(
+    ("write", "seconds"),
+    [
+        (lambda: Log().at(0).generation(1, member("a", 0)).at(5).generation(2).at(6).generation(3), (5,)),
+        (lambda: Log().at(0).generation(1, member("kgroup-migrate-1")).at(5).generation(2), ()),
+        (consumer_protocol, (9, 20)),
+        (lambda: Log().at(0).generation(1, member("a")).at(5).gone(RebalanceProtocol.CLASSIC).at(6).generation(1), ()),
+    ],
+)  # fmt: skip
+def test_when_the_last_member_left(write: Callable[[], Log], seconds: tuple[int, ...]) -> None:
+    log = write()
+
+    for state, expected in (("Empty", seconds), ("Stable", ())):
+        facts = from_log(log.events, log.reach(), group([], state=state), log.now_ms)
+        assert facts.emptied_ms == tuple(T0 + at * 1000 for at in expected)

@@ -305,6 +305,41 @@ def test_a_group_without_a_reader(state: str, empty_ago: int | None, part: Part,
         assert report.total.status_result.since_ms is not None
 
 
+LEFT_AT = tuple(NOW - ago * SECOND for ago in (200, 150, 100, 50, 5))
+STOOD = tuple(at(ago * SECOND, 10_000_000 - ago) for ago in range(300, 240, -5))
+
+
+@pytest.mark.parametrize(
+    ("emptied_ms", "other", "status"),
+    [
+        pytest.param(LEFT_AT, {}, LagStatus.STOP, id="members come and go"),
+        pytest.param(LEFT_AT[-1:], {}, LagStatus.NO_READER, id="the last one left once"),
+        pytest.param(LEFT_AT, {"age": 20 * SECOND}, LagStatus.NO_READER, id="the record came after them"),
+        pytest.param(
+            LEFT_AT, {"commits": (*STOOD, at(20 * SECOND, 10_000_000))}, LagStatus.NO_READER, id="one of them read"
+        ),
+        pytest.param(
+            LEFT_AT,
+            {"commits": (*STOOD, at(20 * SECOND, 9_999_755))},
+            LagStatus.NO_READER,
+            id="not stuck while it lives",
+        ),
+        pytest.param(LEFT_AT[:2], {}, LagStatus.NO_READER, id="none came back for longer than before"),
+        pytest.param((NOW - 190 * SECOND, NOW - 70 * SECOND), {}, LagStatus.STOP, id="it may come back yet"),
+    ],
+)
+def test_the_status_of_a_crash_loop_is_the_same_between_two_lives(
+    emptied_ms: tuple[int, ...], other: dict[str, Any], status: LagStatus
+) -> None:
+    given: dict[str, Any] = {"commits": STOOD, "committed": 9_999_755, "age": 4 * MINUTE}
+    part = Part(0, 900, 49, **(given | other))
+    known = evidence([part], emptied_ms=emptied_ms, state_since_ms=emptied_ms[-1])
+
+    assert measure_lag(group([part], state="Empty"), known).total.status is status
+    if status is LagStatus.STOP:
+        assert measure_lag(group([part], state="Stable"), known).total.status is status
+
+
 def test_an_old_commit_says_nothing_of_how_often_a_reader_with_assign_commits() -> None:
     """The doctor adds the commit of a partition that is older than the log that it read."""
     read = Part(0, 90_000, 100, commits=tuple(at(n * 6 * MINUTE, 10_000_001 - n) for n in (3, 2)))
