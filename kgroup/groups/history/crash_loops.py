@@ -27,7 +27,7 @@ from kgroup.groups.timeline.steps import (
     SignatureKind,
     StepKind,
 )
-from kgroup.model.group_log import CommitWritten
+from kgroup.model.group_log import CommitWritten, RebalanceProtocol
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration
 from kgroup.support.units import plural
@@ -168,6 +168,9 @@ def _was_slow(present: PresentMember, step: HistoryStep, came_ms: int) -> bool:
 
 
 def _waited_ms(present: PresentMember, step: HistoryStep) -> int | None:
+    """None too for the consumer protocol, whose sessions are not in the log: not every reader knows them."""
+    if step.protocol is RebalanceProtocol.CONSUMER:
+        return None
     left = any(reason.cause is Cause.LEAVE and present.name in reason.members for reason in step.reasons)
     return 0 if left else present.session_ms
 

@@ -281,8 +281,9 @@ class _OfGroup:
     def _comes_and_goes(self, commits: Sequence[LoggedCommit], first_ms: int | None) -> bool:
         """Whether members come and go at an offset, as in a crash loop.
 
-        Where it is stuck its status is that of when one is there, or it would change with each life. The last one left twice while the first unread record was there and
-        nothing was committed past it, and not longer ago than the members stayed away before.
+        Where it is stuck its status is that of when one is there, or it would change with each life. The last one left
+        twice while the first unread record was there and nothing was committed past it, and not longer ago than the
+        members stayed away before.
         """
         if len(self._emptied_ms) < _COMES_AND_GOES:
             return False
