@@ -200,3 +200,31 @@ def test_a_group_that_another_one_has_replaced(
     assert (verdict["conclusion"]["cause"], verdict["conclusion"]["alternatives"]) == ("replaced", ["no-reader"])
     assert verdict["next"].startswith(f"no member reads; {new} began to read these partitions at ")
     assert [command.split(" (")[0] for command in verdict["commands"]] == [f"kgroup describe {new}"]
+
+
+def test_a_lag_that_began_as_a_member_left(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, bystander: str
+) -> None:
+    topic, group = world.topic(name("orders"), partitions=2), name("svc")
+    for partition in (0, 1):
+        world.produce(topic, 3, partition=partition)
+    both = members.classic(group, topic), members.classic(group, topic)
+    members.stable(*both, partitions=2)
+
+    def committed() -> bool:
+        for member in both:
+            member.commit()
+        return len(world.offsets(group)) == 2
+
+    wait_for(committed, "commits of both partitions")
+    both[1].close()
+    members.stable(both[0], partitions=2)
+    both[0].hold()
+    for partition in (0, 1):
+        world.produce(topic, 200, partition=partition)
+
+    (document,) = kgroup("describe", group, "-o", "json").data
+
+    assert document["verdict"]["conclusion"]["cause"] == "lag"
+    assert "the lag began as 2 members became 1 at " in document["verdict"]["next"]
+    assert document["totals"]["lag"] == 400
