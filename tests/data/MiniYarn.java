@@ -11,8 +11,16 @@ import org.apache.hadoop.yarn.server.MiniYARNCluster;
  * standard input.
  */
 public class MiniYarn {
-  public static void main(String[] arguments) throws Exception {
-    Path directory = Path.of(arguments[0]);
+  public static void main(String[] arguments) {
+    try {
+      run(Path.of(arguments[0]));
+    } catch (Throwable error) {
+      error.printStackTrace();
+    }
+    Runtime.getRuntime().halt(0); // its threads would go on
+  }
+
+  private static void run(Path directory) throws Exception {
     YarnConfiguration of = new YarnConfiguration();
     of.setInt("yarn.nodemanager.resource.memory-mb", 4096);
     of.setInt("yarn.nodemanager.resource.cpu-vcores", 4);
@@ -38,6 +46,5 @@ public class MiniYarn {
       System.out.println("READY");
       System.in.transferTo(OutputStream.nullOutputStream());
     }
-    System.exit(0);
   }
 }

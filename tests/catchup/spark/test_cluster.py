@@ -46,7 +46,7 @@ def session(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
     cloudpickle.register_pickle_by_value(spark_tasks)  # type: ignore[no-untyped-call]
     events = tmp_path_factory.mktemp("events")
-    shown = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": f"file://{events}", "spark.ui.enabled": "true"}
+    shown = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": f"file://{events}"}
     settings = cluster.settings(**shown, **{"spark.ui.port": "0"})
     with DriverSession(settings, check(settings, timeout_s=10)) as session:
         yield session

@@ -103,6 +103,7 @@ class Pods:
         ]
         of_machine = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYSPARK_PYTHON")}
         of_pod = {"SPARK_HOME": str(self.ready.home), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(place)}
+        of_pod["PATH"] = os.pathsep.join((os.environ["PATH"], os.defpath))  # an executor that ends calls rm
         with (place / "log").open("wb") as log:
             process = subprocess.Popen(
                 command,
