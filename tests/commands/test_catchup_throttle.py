@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kgroup.changes.journal import whoami
-from tests.helpers.catchup.catchups import Crash, copied, plan_id, released
+from tests.helpers.catchup.catchups import LOCAL, Crash, copied, plan_id, released
 from tests.helpers.command_line import CommandLine
 from tests.helpers.kafka_world import KafkaWorld
 from tests.helpers.members import Member, Members
@@ -208,3 +208,19 @@ def test_a_plan_without_a_group_yields_to_none(
     assert refused in kgroup(*ranges, *words, exit_code=2).stderr
     plan = plan_id(kgroup(*ranges, "--release-only", "--execute"))
     assert refused in kgroup("catchup", "throttle", plan, "--yield-to", "lag-time=5s", exit_code=2).stderr
+
+
+def test_the_plan_shows_the_quota_of_replays(
+    kgroup: CommandLine, world: KafkaWorld, crashed: Crash, name: Name, bystander: str
+) -> None:
+    copy, client_id = world.topic(name("copy"), 2), name("ours")
+
+    def planned() -> str:
+        words = ("--to-topic", copy, *LOCAL, "-X", f"client.id={client_id}")
+        return " ".join(kgroup("catchup", "start", crashed.group, *words).stdout.split())
+
+    assert f"ok no quota limits client id {client_id}-catchup; to set one: kafka-configs.sh " in planned()
+    world.quota(f"{client_id}-catchup", 5 * 1024 * 1024)
+    limited = f"ok a quota of each broker limits client id {client_id}-catchup: consumer_byte_rate 5.0 MiB/s"
+    wait_for(lambda: limited in planned(), "the quota")
+    world.quota(f"{client_id}-catchup", None)

@@ -203,6 +203,7 @@ def catchup(stage: Stage) -> None:
     for output in FORMATS:
         stage(f"catchup show {plan}", output)
     stage(f"catchup stop {plan} --execute", "csv")
+    stage(f"catchup throttle {plan} 5MiB/s --yield-to lag-time=5s --execute")
     stage(f"catchup resume {plan}")
     stage(f"catchup cancel {plan} --execute")
     stage(f"catchup prune {plan} --execute")

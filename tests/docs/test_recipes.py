@@ -263,6 +263,7 @@ def test_replay(runbook: Runbook, bootstrap: str, topic: str) -> None:
 def test_catch_up(runbook: Runbook, bootstrap: str, world: KafkaWorld, topic: str) -> None:
     """The application handles what is new, the copies are the gap, and each record is in one of both."""
     group = app = topic
+    copy = world.topic(f"{topic}-backfill", partitions=4)
     behind(bootstrap, world, topic, 5)
     runbook.deployments.add(app, group, topic)
     processed = runbook.deployments.processed
@@ -284,7 +285,6 @@ def test_catch_up(runbook: Runbook, bootstrap: str, world: KafkaWorld, topic: st
 @pytest.mark.soak
 def test_slower_and_open_catchups(runbook: Runbook, bootstrap: str, world: KafkaWorld, topic: str) -> None:
     names = {"GROUP": topic, "PLANS": "plans.csv"}
-    copy = world.topic(f"{topic}-backfill", partitions=4)
     behind(bootstrap, world, topic, 5)
     assert runbook.run("open-catchups", names).stdout == ""
     runbook.script(f"kgroup catchup start {topic} --release-only --execute", PROD)

@@ -24,6 +24,7 @@ from kgroup.catchup.ledger.records import (
     plan_of,
 )
 from kgroup.groups.catchup.model import (
+    AppliedRate,
     CatchupPlan,
     Chunk,
     ChunkProgress,
@@ -39,6 +40,7 @@ from kgroup.groups.catchup.model import (
     StateRecord,
     TargetTopic,
     Task,
+    ThrottleRecord,
 )
 from kgroup.model.commit import Commit
 from kgroup.model.records import LostOffsets, OffsetRange
@@ -90,6 +92,9 @@ EVERY: list[Value] = [
         )
     ),
     PlanTotals(()),
+    ThrottleRecord({"rate": "5MiB/s", "yield-to": "off"}, 10, "me@here"),
+    AppliedRate(3, None, 5e6, 2, 12_000),
+    AppliedRate(3, 62.5, None, 0, None),
 ]
 
 
@@ -140,6 +145,8 @@ def test_the_metadata_of_commits_survives_byte_for_byte(metadata: str) -> None:
         (RecordKey(PLAN_ID, RecordKind.EPOCH), b"cu-7f3a/epoch"),
         (RecordKey(PLAN_ID, RecordKind.DELIVERY), b"cu-7f3a/delivery"),
         (RecordKey(PLAN_ID, RecordKind.TOTALS), b"cu-7f3a/totals"),
+        (RecordKey(PLAN_ID, RecordKind.THROTTLE), b"cu-7f3a/throttle"),
+        (RecordKey(PLAN_ID, RecordKind.APPLIED), b"cu-7f3a/applied"),
         (RecordKey(PLAN_ID, RecordKind.CHUNK, 12), b"cu-7f3a/chunk/12"),
         (RecordKey(PLAN_ID, RecordKind.CHUNK, 0), b"cu-7f3a/chunk/0"),
     ],
