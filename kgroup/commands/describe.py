@@ -105,7 +105,7 @@ def describe(
     Rights: DESCRIBE G; DESCRIBE T
     More rights: READ __consumer_offsets: generation, status, rates, session timeouts; READ T: ages;
     DESCRIBE_CONFIGS T: retention left; DESCRIBE other groups: who reads the same topics; READ ledger: pending
-    catch-ups
+    catch-ups; DESCRIBE_CONFIGS cluster: quotas; DESCRIBE transactional ids: who holds an open transaction
     """
     check_selection(which)
     scan_s = parse_duration(source.scan_time or _SCAN_TIME, "--scan-time")

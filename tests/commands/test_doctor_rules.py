@@ -74,6 +74,32 @@ def test_a_static_member_that_was_down_once(
     assert "session-restart" not in rules_of(kgroup, group)[group]
 
 
+@pytest.mark.soak
+def test_an_offset_that_an_open_transaction_holds(
+    kgroup: CommandLine, world: KafkaWorld, name: Name, bystander: str
+) -> None:
+    """For a minute, as shorter ones are usual; when it ends, its producer is named no more."""
+    topic, group = world.topic(name("orders")), name("svc")
+    world.produce(topic, 20)
+    world.commit(group, {(topic, 0): 5})
+
+    with world.pending(group, {(topic, 0): 12}, timeout_ms=600_000):
+        finding = wait_for(lambda: rules_of(kgroup, group)[group].get("pending-commit"), "a minute", 120)
+        (described,) = kgroup("describe", group, "-o", "json").json["data"]
+
+    whose = f"an open transaction of {group}-"
+    assert (finding["severity"], finding["affected"]) == ("warning", [f"{topic}:0"])
+    assert f"{topic}:0: {whose}" in finding["evidence"]
+    assert "holds offset 12 since" in finding["evidence"]
+    assert finding["numbers"]["held_ms"] >= 60_000
+    (command,) = finding["commands"]
+    assert command.startswith(
+        f"kafka-transactions.sh --bootstrap-server {world.bootstrap} describe --transactional-id {group}-"
+    )
+    assert whose in described["verdict"]["next"]
+    assert "pending-commit" not in rules_of(kgroup, group)[group]
+
+
 def test_commits_that_repeat(kgroup: CommandLine, world: KafkaWorld, name: Name, bystander: str) -> None:
     """As auto-commit does over a quiet partition."""
     topic, group, works = world.topic(name("orders")), name("svc"), name("works")

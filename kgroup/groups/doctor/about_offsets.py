@@ -55,8 +55,8 @@ RECREATED = Rule(
 
 def two_writers(snapshot: GroupSnapshot) -> Answer:
     """As ``describe`` finds them: whatever the lag is, which is that of the last of the two commits."""
-    if snapshot.commits is None:
-        return WRITERS.unknown(snapshot.why("commits", NO_COMMITS))
+    if snapshot.history is None:
+        return WRITERS.unknown(snapshot.why("history", NO_COMMITS))
     writers = writers_in(snapshot.lag, snapshot.evidence)
     if not writers:
         return ()

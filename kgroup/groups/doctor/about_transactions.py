@@ -103,8 +103,8 @@ def hanging_transaction(snapshot: GroupSnapshot) -> Answer:
 
 def pending_commit(snapshot: GroupSnapshot) -> Answer:
     """The commits that ``describe`` names; an abort command only if no coordinator knows the transaction."""
-    if snapshot.commits is None:
-        return PENDING_COMMIT.unknown(snapshot.why("commits", NO_COMMITS))
+    if snapshot.history is None:
+        return PENDING_COMMIT.unknown(snapshot.why("history", NO_COMMITS))
     held = snapshot.open_commits
     if not held:
         return ()

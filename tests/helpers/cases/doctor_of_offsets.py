@@ -241,7 +241,7 @@ CASES = (
     ),
     Case("pending-commit", "for long", in_transaction(15 * M, known=False), CRITICAL, "since 07:45:00Z"),
     Case("pending-commit", "it could not be asked", in_transaction(M, name=None), WARNING, "of producer 4711 holds"),
-    Case("pending-commit", "no log", replace(HEALTHY, commits=None), UNKNOWN, "were not read"),
+    Case("pending-commit", "no log", replace(HEALTHY, history=None), UNKNOWN, "were not read"),
     # two-writers
     Case("two-writers", "none", HEALTHY, None),
     Case(
@@ -254,7 +254,7 @@ CASES = (
     Case("two-writers", "two falls", by_two(2), None),
     Case("two-writers", "it is over", by_two(30, 121 * S), None),
     Case("two-writers", "one that tries again", flipping(M, 1000, 1001), None),
-    Case("two-writers", "no log", replace(HEALTHY, commits=None), UNKNOWN, "were not read"),
+    Case("two-writers", "no log", replace(HEALTHY, history=None), UNKNOWN, "were not read"),
     # offsets-moved
     Case("offsets-moved", "none", HEALTHY, None),
     Case(
