@@ -56,6 +56,7 @@ from kgroup.groups.thresholds import (
 )
 from kgroup.groups.verdict.began import lag_began_with
 from kgroup.groups.verdict.facts import (
+    SilentMember,
     how_stuck,
     left_in,
     not_due,
@@ -226,11 +227,11 @@ def stalled_commits(snapshot: GroupSnapshot) -> Answer:
     loops = {loop.tp for loop in snapshot.crash_loops}
     record = record_at(worst, report, snapshot.evidence, replaced=worst.partition.tp in loops)
     silent = silent_member(report, snapshot.evidence)
-    gone = "" if silent is None else f"; {labels(group)[silent.member.member_id]}: {silent.words(snapshot.now_ms)}"
+    owner = _owner_words(snapshot, worst, silent)
     return (
         STALLED_COMMITS.finding(
             Severity.CRITICAL if for_ms >= STUCK.value else Severity.WARNING,
-            f"{worst.where} at {worst.stuck_at}: {how_stuck(worst, snapshot.now_ms, arrivals)}{more}{gone}",
+            f"{worst.where} at {worst.stuck_at}: {how_stuck(worst, snapshot.now_ms, arrivals)}{more}{owner}",
             remedy=("if its process is gone, remove that member; else " if silent is not None else "")
             + "a record cannot be processed, or a call hangs: read its owner's log and a thread dump before a "
             + ("restart, or skip that record" if record.doubt is None else f"restart; which record is {record.doubt}"),
@@ -255,6 +256,19 @@ def stalled_commits(snapshot: GroupSnapshot) -> Answer:
         )
         + partly
     )
+
+
+def _owner_words(snapshot: GroupSnapshot, row: PartitionLag, silent: SilentMember | None) -> str:
+    """That its owner may be gone, or lives, as it heartbeats: the group would have removed a frozen process."""
+    if silent is not None:
+        return f"; {labels(snapshot.group)[silent.member.member_id]}: {silent.words(snapshot.now_ms)}"
+    owner = row.partition.owner
+    facts = None if owner is None else (snapshot.settings or {}).get(owner.member_id)
+    session_ms = None if facts is None else facts.session_timeout_ms
+    if owner is None or session_ms is None or row.last_commit_ms is None or row.status is not LagStatus.STOP:
+        return ""
+    silent_ms = snapshot.now_ms - row.last_commit_ms
+    return f"; {labels(snapshot.group)[owner.member_id]} still heartbeats: it lives" if silent_ms > session_ms else ""
 
 
 def _slow_polls(snapshot: GroupSnapshot, slow: SlowPolls) -> Answer:
