@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from kgroup.groups.lag.evidence import GroupChurn, MemberFacts
 from kgroup.groups.lag.from_log import from_log
+from kgroup.groups.lag.open_commits import OpenCommit
 from kgroup.model.group_log import (
     CommitWritten,
     EpochWritten,
@@ -79,6 +80,15 @@ def test_commits_count_by_what_became_of_them() -> None:
     )
 
     assert {place: [c.offset for c in made] for place, made in found.commits.items()} == {("orders", 0): [2, 4]}
+
+
+def test_commits_in_a_transaction_that_is_open() -> None:
+    aborted = replace(commit(6, 3, TransactionEnd.ABORTED), producer_id=4711)
+    opened = [replace(commit(ago, 7, TransactionEnd.OPEN), producer_id=4711) for ago in (5, 4)]
+
+    found = from_log([commit(9, 1), aborted, *opened], WHOLE, group([]), NOW)
+
+    assert found.open_commits == (OpenCommit(TopicPartition("orders", 0), 7, 4711, NOW - 5 * MINUTE),)
 
 
 @pytest.mark.parametrize(
