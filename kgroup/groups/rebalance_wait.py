@@ -101,12 +101,14 @@ class _Silent(msgspec.Struct, frozen=True):
 
     def words(self, names: Mapping[str, str], now_ms: int) -> str:
         since, before = short_time(self.since_ms, now_ms), format_duration(self.before_ms // 1000)
+        is_alive = self.session_ms is not None and now_ms - self.since_ms > self.session_ms
+        what = "so it hangs, as its session would have ended" if is_alive else "so it hangs or is dead"
         until = ""
         if self.gone(now_ms) is not None and self.session_ms is not None:
             until = f"; if it is dead, its session ends at about {short_time(self.since_ms + self.session_ms, now_ms)}"
         return (
             f"probably {names[self.member.member_id]} has not: it stopped committing at {since}, {before} before the "
-            f"others, so it hangs or is dead{until}"
+            f"others, {what}{until}"
         )
 
     def gone(self, now_ms: int) -> Member | None:
