@@ -109,7 +109,7 @@ WAITS = (
     ),
     Wait(
         "its session is over: it lives",
-        f"{POD_0} 01:33:40Z, 2m before the others, so it hangs",
+        f"{POD_0} 01:33:40Z, 2m before the others, so it hangs, as its session would have ended",
         **joining(180, 60, session=M),
     ),
     Wait("one heartbeat may be later", f"{POD_0} 01:35:20Z, 20s before the others, so it hangs", **joining(80, 60)),
