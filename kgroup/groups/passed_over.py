@@ -1,8 +1,8 @@
 """Offsets that a group may have passed over, as they were deleted before it read them. Pure.
 
-A consumer whose committed offset lies below the log start continues where ``auto.offset.reset`` says: its next commit
-is far beyond. One that reads very fast commits so too, and records that it has read may be deleted: the log of groups
-does not show when a log start moved. So what is found is never certain.
+A consumer whose committed offset lies below the log start continues where ``auto.offset.reset`` sends it: its next
+commit is far beyond. One that reads very fast commits so too, and records that it has read may be deleted: the log of
+groups does not show when a log start moved. So what is found is never certain.
 """
 
 from __future__ import annotations

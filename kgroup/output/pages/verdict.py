@@ -75,7 +75,7 @@ def _reading_lines(report: GroupLag, evidence: LagEvidence) -> Iterator[Labelled
     if report.partitions:
         yield LabelledLine("RATE", rate_line(report, evidence) + _quiet(report, evidence))
     if evidence.uncommitted:
-        yield LabelledLine("NEVER-READ", never_read_line(evidence))
+        yield LabelledLine("NEVER READ", never_read_line(evidence))
 
 
 def _others(evidence: LagEvidence, shape: Shape, siblings: OtherGroupsLag | None) -> str:

@@ -559,7 +559,7 @@ def test_what_is_concluded(
             judged([Part(0, 0, owner=None)], "Empty", (), uncommitted=(
                 UncommittedPartition(TopicPartition("orders", 2), 10), UncommittedPartition(TopicPartition("orders", 3),
                 700))),
-            {"NEVER-READ": "orders:3, orders:2 hold 710 offsets, and the group has no commit there", "->": ""},
+            {"NEVER READ": "orders:3, orders:2 hold 710 offsets, and the group has no commit there", "->": ""},
         ),
         (
             judged([replace(FINE[0], lag=11_000, owner=None, age=HOUR, incoming=0.0, commits=(
