@@ -107,12 +107,12 @@ class Copies:
         for row in table.values():
             moments = {row.named_by, *([row.later.since] if row.later else [])}
             for at in sorted({min(moment, last, key=_seconds) for moment in moments}, key=_seconds):
-                wanted += [Advice(row, at, "", command) for command in row.then(at).helps if _is_done_unasked(command)]
+                wanted += [Advice(row, at, "", command) for command in row.then(at).helps if is_done_unasked(command)]
         for result in earlier:
             if result.row in table and result.moment.seconds <= last.seconds:
                 for cell in result.cells:
                     for command in cell.commands:
-                        if _is_tried_in_a_copy(command, table[result.row]):
+                        if is_tried_in_a_copy(command, table[result.row]):
                             wanted.append(Advice(table[result.row], result.moment, cell.verb, command))
         self._due += filter(self._is_new, wanted)
 
@@ -122,14 +122,14 @@ class Copies:
             (Advice(stage.row, moment, verb, command), text)
             for verb, texts in commands.items()
             for command, text in texts.items()
-            if can_run(text) or _is_tried_in_a_copy(command, stage.row)
+            if can_run(text) or is_tried_in_a_copy(command, stage.row)
         ]
         new = [(advice, text) for advice, text in printed if self._is_new(advice)]
-        changing = [advice for advice, _ in new if _is_tried_in_a_copy(advice.command, stage.row)]
+        changing = [advice for advice, _ in new if is_tried_in_a_copy(advice.command, stage.row)]
         reads = [
             self._try(advice, self._read(stage, text))
             for advice, text in new
-            if not _is_tried_in_a_copy(advice.command, stage.row)
+            if not is_tried_in_a_copy(advice.command, stage.row)
         ]
         self._reads += reads
         if changing and moment is self._last:  # nobody looks at it any more
@@ -356,7 +356,7 @@ class Copies:
         return replace(stage.state(), others=self._clusters[cluster_of(stage.row)].world.offsets(_BYSTANDER))
 
 
-def _is_tried_in_a_copy(command: str, row: Row) -> bool:
+def is_tried_in_a_copy(command: str, row: Row) -> bool:
     """What changes something, but for plans; and settings, of groups in which something can be better."""
     if row.own_brokers:  # a copy would start the brokers that the row has killed
         return False
@@ -365,7 +365,7 @@ def _is_tried_in_a_copy(command: str, row: Row) -> bool:
     return changes(command) and command.split()[0] not in PLANNED
 
 
-def _is_done_unasked(command: str) -> bool:
+def is_done_unasked(command: str) -> bool:
     """Of what helps: words, and the eviction of a member that is named."""
     return command.split()[0] in _WORDS or command.startswith("evict --")
 

@@ -5,10 +5,47 @@ from pathlib import Path
 
 import pytest
 
+from tests.situations.copies import is_done_unasked, is_tried_in_a_copy
 from tests.situations.harm import Outcome
-from tests.situations.row import Moment
+from tests.situations.row import Moment, Program, Row
 from tests.situations.run import run
 from tests.situations.table import ROWS
+
+SICK = Row(id="sick", cause="", programs=(Program(commit="each"),))
+WELL = replace(SICK, id="h-well", healthy=True)
+ON_ITS_OWN = replace(SICK, replicas=((1,),), own_brokers=True)
+
+
+@pytest.mark.parametrize(
+    ("command", "row", "expected"),
+    [
+        ("reset --to-offset t:0=P+1", SICK, True),
+        ("reset --to-offset t:0=P+1", WELL, True),
+        ("evict --instance 0-static", SICK, True),
+        ("peek", SICK, False),
+        ("catchup start", SICK, False),  # of which the plan is read
+        ("session.timeout.ms=45000", SICK, True),
+        ("session.timeout.ms=45000", WELL, False),  # nothing can be better
+        ("reset --to-offset t:0=P+1", ON_ITS_OWN, False),
+    ],
+)
+def test_what_is_tried_in_a_copy(command: str, row: Row, expected: bool) -> None:
+    assert is_tried_in_a_copy(command, row) is expected
+
+
+@pytest.mark.parametrize(
+    ("helps", "expected"),
+    [
+        ("restart", True),
+        ("start two", True),
+        ("evict --instance 0-static", True),
+        ("evict za-0", False),  # the shape of what may be printed, and no command line
+        ("reset --to-offset t:0=P+1 --save-skipped", False),
+        ("scale", False),
+    ],
+)
+def test_what_is_done_though_nothing_prints_it(helps: str, expected: bool) -> None:
+    assert is_done_unasked(helps) is expected
 
 
 @pytest.mark.soak
