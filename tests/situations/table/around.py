@@ -8,20 +8,38 @@ SINCE_ROLLOUT = (
 )
 OTHER_GROUP = "[.]g2\\b[^\\n]*(took|takes|reads|instead|since)|(took|taken|read|replaced)[^\\n]*[.]g2\\b"
 
+PASSED_OVER = (
+    Action(0, "term"),
+    Action(5, "records", "t:0=3000"),
+    Action(20, "delete-records", "t:0=E+1500"),
+    Action(25, "start"),
+)
+BY_AUTO_OFFSET_RESET = Says(
+    describe="t:0.*(auto.offset.reset|passed over|skipped|out of range|deleted)", doctor="auto.offset.reset|passed over"
+)
+
 ROWS = (
     Row(
         id="passed-over",
-        cause="60 records of t:0 were deleted unread while it was stopped, and auto.offset.reset=latest passed 60 more",
-        programs=(Program(commit="each", settings={"auto.offset.reset": "latest"}),),
+        cause="1,500 records of t:0 were deleted while it was stopped; auto.offset.reset=latest passed over 1,500 more",
+        programs=(Program(commit="auto", settings={"auto.offset.reset": "latest"}),),
         feed=Feed(per_s=5),
-        begin=(Action(0, "term"), Action(20, "delete-records", "t:0=E+60"), Action(25, "start")),
+        begin=PASSED_OVER,
         at=(At("t:0"),),
         reads=("t:0", "t:1"),
-        right=Says(
-            describe="t:0.*(auto.offset.reset|passed over|skipped|out of range|deleted)",
-            doctor="auto.offset.reset|passed over",
-            history="forward by member",
-        ),
+        right=BY_AUTO_OFFSET_RESET,
+        wrong=Says(describe="no member committed", history="by no-member"),
+        harms=("reset --to-latest",),
+    ),
+    Row(
+        id="passed-over-each",
+        cause="as passed-over, by a client that commits each record, and so as often where it reads what is there",
+        programs=(Program(commit="each", settings={"auto.offset.reset": "latest"}),),
+        feed=Feed(per_s=5),
+        begin=PASSED_OVER,
+        at=(At("t:0"),),
+        reads=("t:0", "t:1"),
+        right=BY_AUTO_OFFSET_RESET,
         wrong=Says(describe="no member committed", history="by no-member"),
         harms=("reset --to-latest",),
     ),

@@ -74,9 +74,10 @@ ROWS = (
         id="crash-before-commit",
         cause="commits each 60 s, and dies 20 s after each start: it reads the same records again and again",
         programs=(
-            Program(commit="each", restart_s=2),
+            Program(commit="timer:60"),
             Program(commit="timer:60", name="dying", life="20s", restart_s=2, waits=True),
         ),
+        warm_s=190,
         begin=(Action(0, "end", "app-0"), Action(1, "start", "dying")),
         right=Says(rules=STORM, describe="crash loop", history="crash-loop"),
         allowed=BETWEEN_LIVES,
