@@ -6,7 +6,8 @@ STORM = "rebalance-storm"
 WHILE_IT_WAITS = Says(lag="stop stall", rules="stalled-commits")
 
 
-GONE = Says(describe="0-static.*session ended.*took its partitions over", history="session-expired")
+OVER = "0-static.*session ended.*took its partitions over"
+GONE = Says(describe=OVER, doctor=OVER, history="session-expired")
 """Others read what a member had; that it was lost is still worth a line."""
 
 
@@ -159,7 +160,7 @@ ROWS = (
             Program(commit="fixed:10@1s", name="za", waits=True),
         ),
         begin=(Action(0, "start", "za"),),
-        right=Says(describe="two writers", history="two writers"),
+        right=Says(describe="two writers", doctor="two writers", history="two writers"),
         allowed=Says(lag="rewind"),
         wrong=Says(describe="application (seeks|goes back)"),
         harms=("reset", "undo", "evict app-0"),

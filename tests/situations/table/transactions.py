@@ -71,7 +71,7 @@ ROWS = (
         programs=(Program(commit="each"),),
         begin=(Action(0, "term"), Action(8, "pending", "t:0=E"), Action(10, "start")),
         at=(At("t:0"),),
-        right=Says(describe="open transaction"),
+        right=Says(describe="open transaction", doctor="open transaction"),
         allowed=Says(lag="stop", rules="stalled-commits"),
         wrong=Says(lag="stall"),
         harms=("reset",),
