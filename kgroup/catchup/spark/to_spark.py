@@ -47,7 +47,8 @@ def rehearse(spark: SparkSession, options: Mapping[str, str]) -> None:
         with as_usage_error("--select", select):
             empty = selected(empty, select)
             plan = empty._jdf.queryExecution().analyzed()
-        if (plan.nodeName(), plan.children().head().nodeName()) != ("Project", "SubqueryAlias"):
+        source = plan.children().head() if plan.nodeName() == "Project" else None
+        if source is None or source.nodeName() != "SubqueryAlias" or source.alias() != _VIEW:
             raise UsageError(
                 f"--select {select}: must make one row of each record, without aggregates or other tables",
                 hint='for example --select "cast(value as string) as body, partition, offset"',

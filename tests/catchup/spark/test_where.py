@@ -260,7 +260,7 @@ SELECT = "cast(value as string) as body, partition, offset"
         ("nope", "`nope` cannot be resolved"),
         ("count(*)", "must make one row of each record"),
         ("distinct partition", "must make one row of each record"),
-        ("offset from range(3) --", "must make one row of each record"),
+        ("id from range(3) --", "must make one row of each record"),
     ],
 )
 def test_columns_that_are_none(session: DriverSession, select: str, said: str) -> None:
