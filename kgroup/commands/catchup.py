@@ -40,7 +40,6 @@ from kgroup.catchup.service.start import ResumeRequest, finish_release, resume_c
 from kgroup.catchup.service.start_plan import StartRequest
 from kgroup.catchup.service.stop_and_cancel import cancel_plan, prune_plans, stop_plan, throttle_plan
 from kgroup.changes.preconditions import check_execution, prepare_change
-from kgroup.cli.options.replay import OPTIONS
 from kgroup.cli.panels import safety_option, what_option
 from kgroup.groups.catchup.gap_request import parse_rate
 from kgroup.groups.catchup.yielding import OFF, YIELD_TO, parse_yield
@@ -244,6 +243,13 @@ def stop(run: Invocation, how: ExecuteOptions, ledger: LedgerOptions, plan: Anno
         return outcome(stopped, engine.cluster.ref, run.command_line)
 
 
+YIELD = what_option(
+    "--yield-to",
+    metavar="lag-time=5s|off",
+    help="Halve the rate while the group's own oldest unread record is older than that and ages.",
+)
+
+
 def throttle(
     run: Invocation,
     how: ExecuteOptions,
@@ -252,7 +258,7 @@ def throttle(
     rate: Annotated[
         str | None, typer.Argument(metavar="[RATE|off]", help="500/s or 20MiB/s; off: no limit.", show_default=False)
     ] = None,
-    yield_to: Annotated[str | None, OPTIONS["SpeedOptions"]["yield_to"]] = None,
+    yield_to: Annotated[str | None, YIELD] = None,
 ) -> Outcome:
     """Set the rate of a replay, also while it runs.
 

@@ -196,6 +196,7 @@ CHANGING = {
     "catchup start": ["catchup", "start", "g", "--to-topic", "t"],
     "catchup resume": ["catchup", "resume", "cu-2222"],
     "catchup stop": ["catchup", "stop", "cu-2222"],
+    "catchup throttle": ["catchup", "throttle", "cu-2222", "off"],
     "catchup cancel": ["catchup", "cancel", "cu-2222"],
     "catchup prune": ["catchup", "prune"],
 }

@@ -452,6 +452,12 @@ def catchup_stop(stage: Stage) -> None:
         assert plan in kgroup("catchup", "stop", plan).stdout
 
 
+@verb("catchup throttle")
+def catchup_throttle(stage: Stage) -> None:
+    with _released(stage, "throttle") as (_, plan):
+        assert plan in kgroup("catchup", "throttle", plan, "5MiB/s", "--execute").stdout
+
+
 @verb("catchup resume")
 def catchup_resume(stage: Stage) -> None:
     with _released(stage, "resume") as (crashed, plan):

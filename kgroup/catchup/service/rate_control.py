@@ -10,12 +10,11 @@ from contextlib import suppress
 from typing import Self
 
 from kgroup.catchup.ledger.records import RecordKey, RecordKind, decode
-from kgroup.catchup.service.replay import rate_limit
 from kgroup.catchup.worker.rate_limit import share
 from kgroup.cluster.reader.to_end import CommittedReader
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.groups.catchup.model import AppliedRate, PlanSnapshot, ThrottleRecord
-from kgroup.groups.catchup.yielding import YIELD_TO, Yielding, parse_yield, time_lag_ms
+from kgroup.groups.catchup.yielding import YIELD_TO, Yielding, parse_yield, rate_limit, time_lag_ms
 from kgroup.groups.wait_conditions import Observation
 from kgroup.queries.first_unread import FirstUnreadTimes
 from kgroup.settings.clients import librdkafka_config

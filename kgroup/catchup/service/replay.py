@@ -20,7 +20,6 @@ from kgroup.catchup.worker.task_ledger import Work
 from kgroup.catchup.worker.task_spec import Handling, Stopped, TaskResult, TaskSpec
 from kgroup.groups.catchup.chunks import RateLimit, assign_to_tasks, group_chunks
 from kgroup.groups.catchup.delivered import is_exactly_once, started_chunks, unfinished
-from kgroup.groups.catchup.gap_request import parse_rate
 from kgroup.groups.catchup.model import (
     AppliedRate,
     CatchupPlan,
@@ -33,7 +32,7 @@ from kgroup.groups.catchup.model import (
 )
 from kgroup.groups.catchup.plan_state import sink_name
 from kgroup.groups.catchup.verification import ChunkResult
-from kgroup.groups.catchup.yielding import LIVE, OFF, YIELD_TO, parse_yield
+from kgroup.groups.catchup.yielding import LIVE, YIELD_TO, parse_yield, rate_limit
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.settings.model import Setting
 from kgroup.support.durations import parse_duration
@@ -375,12 +374,6 @@ def _number(tuning: Mapping[str, str], name: str, usual: int) -> int:
 
 def _duration(tuning: Mapping[str, str], name: str, usual: float) -> float:
     return parse_duration(tuning[name], f"--{name}") if name in tuning else usual
-
-
-def rate_limit(tuning: Mapping[str, str]) -> RateLimit | None:
-    """The rate limit; None: no limit, also for the text ``off``. Raises UsageError."""
-    text = tuning.get("rate", OFF)
-    return None if text == OFF else parse_rate(text)
 
 
 def check_yield(group: str | None, tuning: Mapping[str, str]) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import msgspec
 
 from kgroup.groups.catchup.chunks import RateLimit
+from kgroup.groups.catchup.gap_request import parse_rate
 from kgroup.groups.wait_conditions import LagTimeBelow, Observation, parse_conditions
 from kgroup.support.errors import UsageError
 
@@ -60,6 +62,12 @@ class Yielding(msgspec.Struct, frozen=True):
             return None if self.full is None else RateLimit(bytes_per_s=max(1.0, self.full * share))
         records, size = rate.records_per_s, rate.bytes_per_s
         return RateLimit(None if records is None else records * share, None if size is None else size * share)
+
+
+def rate_limit(tuning: Mapping[str, str]) -> RateLimit | None:
+    """The rate limit in a plan's tuning; None: no limit, also for the text ``off``. Raises UsageError."""
+    text = tuning.get("rate", OFF)
+    return None if text == OFF else parse_rate(text)
 
 
 def parse_yield(text: str) -> LagTimeBelow | None:
