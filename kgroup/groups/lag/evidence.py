@@ -179,7 +179,7 @@ class LagEvidence(msgspec.Struct, frozen=True):
     suspected: whether their records are unread, the log of the group does not show. ``shared_instances`` are the
     instance ids that are taken over again and again, the worst first. ``resets`` are those of the last hour that are
     not undone, the newest first. ``open_commits`` are those that a transaction holds for a minute. ``lost`` is the last
-    member that went in silence, if others go on, ``roster`` the last change of the members that lasted;
+    member that went in silence, if others continue, ``roster`` the last change of the members that lasted;
     ``change_ends`` has the log ends when it began, and ten minutes after it. ``quotas`` are those on what any client
     may read. ``leaps`` are commits far beyond the one before, ``deployment`` are members that belong to another one.
     ``successor`` is a group that may have replaced this one, None if that was not read.

@@ -1,6 +1,6 @@
 """Whether a quota may be why a group reads slowly. Pure.
 
-Brokers delay the answers to a client that reads more, and show nobody that they do. Nor do they show which user a
+Brokers delay the answers to a client that reads more, which only that client sees. Nor do they show which user a
 member is. So a quota never is certain to be why a group is slow: it may be, if the group reads about as much.
 """
 
