@@ -20,14 +20,14 @@ from kgroup.model.migration_facts import is_own_member
 from kgroup.support.instants import short_time
 from kgroup.support.units import some_of
 
-Words: TypeAlias = tuple[str, ...]
+ClientWords: TypeAlias = tuple[str, ...]
 """What is left of a client id without numbers and generated ids."""
 
 TEST_WORDS = frozenset(
     {"acceptance", "dev", "develop", "development", "local", "localhost", "loadtest", "preprod", "qa", "sandbox"}
     | {"stage", "staging", "stg", "test", "testing", "tst", "uat"}
 )
-"""Words by which a deployment that is not production is named. A canary belongs to production."""
+"""ClientWords by which a deployment that is not production is named. A canary belongs to production."""
 
 _UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _GENERATED = "[bcdfghjklmnpqrstvwxz2456789]"
@@ -61,7 +61,7 @@ class OtherDeployment(msgspec.Struct, frozen=True):
         )
 
 
-def deployment_words(client_id: str) -> Words:
+def deployment_words(client_id: str) -> ClientWords:
     """``("orders", "staging")`` of ``orders-staging-7f9c6d5b8-x2x4z``, ``Orders_Staging_b``."""
     tokens = re.split(r"[^a-z0-9]+", re.sub(_UUID, "", client_id.lower()))
     words = (_word(token) for token in tokens)
@@ -82,7 +82,7 @@ def other_deployment(group: Group, events: Iterable[Event], now_ms: int) -> Othe
     A word of another environment is enough. Otherwise they came later, from other hosts, and the ones before are still
     there after longer than a rollout pauses. If each member has words of its own, they are names.
     """
-    by_words: dict[Words, list[Member]] = {}
+    by_words: dict[ClientWords, list[Member]] = {}
     for member in group.members or ():
         if not is_own_member(member) and (words := deployment_words(member.client_id)):
             by_words.setdefault(words, []).append(member)
@@ -109,9 +109,9 @@ def other_deployment(group: Group, events: Iterable[Event], now_ms: int) -> Othe
 
 def _found(
     group: Group,
-    by_words: Mapping[Words, list[Member]],
-    others: set[Words],
-    since_ms: Mapping[Words, int | None],
+    by_words: Mapping[ClientWords, list[Member]],
+    others: set[ClientWords],
+    since_ms: Mapping[ClientWords, int | None],
     *,
     sure: bool,
 ) -> OtherDeployment | None:
@@ -131,9 +131,9 @@ def _found(
     )
 
 
-def _since_ms(events: Iterable[Event]) -> dict[Words, int | None]:
+def _since_ms(events: Iterable[Event]) -> dict[ClientWords, int | None]:
     """When client ids with these words first joined; None: they were there in the oldest generation that was read."""
-    since_ms: dict[Words, int | None] = {}
+    since_ms: dict[ClientWords, int | None] = {}
     begun = False
     for event in events:
         if isinstance(event, GenerationWritten):
