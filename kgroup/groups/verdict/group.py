@@ -407,7 +407,7 @@ def _owner_lives(row: PartitionLag, report: GroupLag, evidence: LagEvidence) -> 
 
 
 def _commits_others(row: PartitionLag, report: GroupLag, evidence: LagEvidence) -> bool:
-    """Whether the owner of a stuck partition has committed another one since it has both: it polls."""
+    """Whether the owner of a stuck partition has committed another one since it has both, and goes on: it polls."""
     owner, since_ms = row.partition.owner, row.status_result.since_ms
     return since_ms is not None and any(
         p.partition.owner is not None
@@ -415,6 +415,7 @@ def _commits_others(row: PartitionLag, report: GroupLag, evidence: LagEvidence) 
         and p.partition.owner.member_id == owner.member_id
         and p.last_commit_ms is not None
         and p.last_commit_ms > max(since_ms, evidence.state_since_ms or 0)
+        and not (p.status and p.status.is_stuck)
         for p in report.partitions
         if p is not row
     )

@@ -293,6 +293,13 @@ def test_what_is_concluded(
             {"->": "enrich-1 (10.0.3.4) owns orders:7 and still heartbeats; its max.poll.interval.ms is 1h, "
                    "so the group keeps it until about 02:36:40Z"},
         ),
+        # ... it committed one record of the other, and stands there too.
+        (
+            judged([*FINE[:1], replace(STUCK, number=1, last_ago=37 * MINUTE), *FINE[2:], STUCK],
+                   members={"enrich-1": MemberFacts(HOUR, 45_000)}),
+            {"->": "enrich-1 (10.0.3.4) owns orders:7 and 1 more stuck partition and still heartbeats; its "
+                   "max.poll.interval.ms is 1h, so the group keeps it until about 01:58:40Z"},
+        ),
         # ... it joined later, or would have left if it did not poll.
         (
             judged([*FINE[:1], *FINE[2:], STUCK], members={"enrich-1": MemberFacts(HOUR, 45_000)},
