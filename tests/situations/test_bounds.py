@@ -17,6 +17,7 @@ KNOWN_WRONG: Final[Mapping[str, str]] = {
     "crash-creeps": "at 10 min also large-gap, which is true and not the point",
     "flapper": "at 10 min also eager-assignor, which is true and not the point",
     "h-batch-daily": "a job that has run once is late after ten minutes",
+    "passed-over-each": "who commits each record commits as fast where it only reads what is there: no leap is seen",
     "pending-commit": "the open transaction that has the offset is not named",
     "throttled": "not told from a group that is too small",
     "zombie": "at 2 min only history shows two writers",

@@ -14,6 +14,7 @@ PASSED_OVER = (
     Action(20, "delete-records", "t:0=E+1500"),
     Action(25, "start"),
 )
+WHILE_STOPPED = Says(lag="no-reader stop", rules="no-reader out-of-range")
 BY_AUTO_OFFSET_RESET = Says(
     describe="t:0.*(auto.offset.reset|passed over|skipped|out of range|deleted)", doctor="auto.offset.reset|passed over"
 )
@@ -28,6 +29,7 @@ ROWS = (
         at=(At("t:0"),),
         reads=("t:0", "t:1"),
         right=BY_AUTO_OFFSET_RESET,
+        allowed=WHILE_STOPPED,
         wrong=Says(describe="no member committed", history="by no-member"),
         harms=("reset --to-latest",),
     ),
@@ -40,6 +42,7 @@ ROWS = (
         at=(At("t:0"),),
         reads=("t:0", "t:1"),
         right=BY_AUTO_OFFSET_RESET,
+        allowed=WHILE_STOPPED,
         wrong=Says(describe="no member committed", history="by no-member"),
         harms=("reset --to-latest",),
     ),
