@@ -3,16 +3,14 @@
 from tests.situations.row import Action, At, Feed, Moment, Program, Row, Says
 
 NO_MORE = "(no|nothing)[^\\n]*(arriv|came|comes|produced)|(arriv|produc)[^\\n]*(stopped|ended)"
-SINCE_ROLLOUT = (
-    "(slower|since)[^\\n]*(rollout|deploy|restart|replaced|joined)|(rollout|deploy|restart|replaced|joined)[^\\n]*slow"
-)
+SINCE_ROLLOUT = "(slower|since|began)[^\\n]*(rollout|deploy|restart|replaced|joined)|(rollout|deploy|restart|replaced|joined)[^\\n]*slow"
 OTHER_GROUP = "[.]g2\\b[^\\n]*(took|takes|reads|instead|since)|(took|taken|read|replaced)[^\\n]*[.]g2\\b"
 
 PASSED_OVER = (
     Action(0, "term"),
     Action(5, "records", "t:0=3000"),
-    Action(20, "delete-records", "t:0=E+1500"),
-    Action(25, "start"),
+    Action(8, "delete-records", "t:0=E+1500"),
+    Action(10, "start"),
 )
 WHILE_STOPPED = Says(lag="no-reader stop", rules="no-reader out-of-range")
 BY_AUTO_OFFSET_RESET = Says(
