@@ -3,7 +3,8 @@
 from tests.situations.row import Action, At, Feed, Moment, Program, Row, Says
 
 NO_MORE = "(no|nothing)[^\\n]*(arriv|came|comes|produced)|(arriv|produc)[^\\n]*(stopped|ended)"
-SINCE_ROLLOUT = "(slower|since|began)[^\\n]*(rollout|deploy|restart|replaced|joined)|(rollout|deploy|restart|replaced|joined)[^\\n]*slow"
+NEW_ONES = "(rollout|deploy|restart|replaced|joined)"
+SINCE_ROLLOUT = f"(slower|since|began)[^\\n]*{NEW_ONES}|{NEW_ONES}[^\\n]*slow"
 OTHER_GROUP = "[.]g2\\b[^\\n]*(took|takes|reads|instead|since)|(took|taken|read|replaced)[^\\n]*[.]g2\\b"
 
 PASSED_OVER = (
