@@ -3,6 +3,7 @@
 GROUPS jobs that ended with old records unread, to which nothing is added, as clusters have them; looked at by `-A`.
 """
 
+import os
 import re
 import time
 from collections.abc import Iterator, Mapping
@@ -73,9 +74,11 @@ def stuck(row: Row, state: State, *, fed: bool, run: bool) -> dict[str, Stuck]:
     }
 
 
-def look_at_fleet(rows: Mapping[str, Row], stuck_ones: Mapping[str, Stuck]) -> tuple[Cell, ...]:
+def look_at_fleet(rows: Mapping[str, Row], stuck_ones: Mapping[str, Stuck], bootstrap: str) -> tuple[Cell, ...]:
     """The rows, and those that are stuck, by their group. Runs in a judge's process."""
     kgroup = CommandLine()
+
+    os.environ["KGROUP_BOOTSTRAP_SERVER"] = bootstrap
 
     def said(*words: str) -> str:
         return kgroup(*words, exit_code=None).stdout

@@ -193,7 +193,9 @@ class _Run:
             return
         on_one = [self._stages[name] for name in self._plays if cluster_of(self._stages[name].row) == ONE]
         groups = {group: stage.row.then(self._moments[-1]) for stage in on_one for group in stage.groups.values()}
-        self._fleet = self._judges.submit(look_at_fleet, groups, self._stuck)
+        self._fleet = self._judges.submit(
+            look_at_fleet, groups, self._stuck, on_one[0].environment()["KGROUP_BOOTSTRAP_SERVER"]
+        )
 
     def _of_fleet(self) -> list[Result]:
         if self._fleet is None or not self._fleet.done():
