@@ -112,7 +112,7 @@ _VARIABLES = (
     ("KGROUP_DEBUG", "--debug."),
     ("KGROUP_REASON", "--reason."),
     ("KGROUP_LEDGER_TOPIC", "--ledger-topic of kgroup catchup."),
-    ("KGROUP_CLIENT_RACK", "client.rack of one of Spark's workers, set where it runs."),
+    ("KGROUP_CLIENT_RACK", "client.rack of a Spark worker, set where it runs."),
     ("KGROUP_CONFIG", "The file with the contexts."),
     ("KGROUP_STATE_DIR", "The journal, the chosen context, sandboxes."),
     ("KGROUP_CACHE_DIR", "Files that can be fetched again."),

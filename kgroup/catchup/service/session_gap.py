@@ -45,7 +45,7 @@ NOT_COMPLETE = refusal_code(
     "not-complete",
     "kgroup.spark.gap",
     "Everything is delivered that can be, but the plan is not verified.",
-    "See the ranges in the message. kgroup catchup show PLAN lists them too.",
+    "See the ranges in the message. The page of catchup show has them, too.",
 )
 
 _HEARTBEAT_S = 5.0
