@@ -272,7 +272,7 @@ def take_over_released(
             with _explain_open_plan(engine, snapshot):
                 runner = stack.enter_context(engine.take_over(snapshot))
                 if is_open := runner.snapshot.state.state.is_open:
-                    _require_same(runner, engine, options, delivery)
+                    delivery = _still_same(runner, engine, options, delivery)
                     engine.reporter.note_effect(None)
                     # A resume after a crash needs no sink options. Its workers may be more or fewer, and the ids of all
                     # tasks so far are fenced.
@@ -297,10 +297,14 @@ def _replace_throttle(engine: CatchupEngine, runner: Runner, options: ReplayOpti
         runner.write(ThrottleRecord({**throttle.tuning, **typed}, engine.now_ms(), engine.who))
 
 
-def _require_same(runner: Runner, engine: CatchupEngine, options: ReplayOptions, delivery: Delivery) -> None:
-    """Raise Refused if another run changed the delivery just before this runner took over."""
+def _still_same(runner: Runner, engine: CatchupEngine, options: ReplayOptions, delivery: Delivery) -> Delivery:
+    """The delivery as this runner found it when it took over: another run may have dealt its chunks to other tasks.
+
+    Raises Refused [sink-set] if that run changed anything else.
+    """
     try:
-        if delivery_of(runner.snapshot, options) != delivery:
+        now = delivery_of(runner.snapshot, options)
+        if replace(now, tasks=delivery.tasks) != delivery:
             raise Refused(
                 f"another run changed the destination of {runner.plan_id} while this run started",
                 hint=Hint("{}", ("catchup", "show", runner.plan_id)),
@@ -309,6 +313,7 @@ def _require_same(runner: Runner, engine: CatchupEngine, options: ReplayOptions,
     except Refused:
         engine.sign_off(runner)
         raise
+    return now
 
 
 def finish_release(engine: CatchupEngine, request: ResumeRequest) -> PlanStatus | ReleasedPlan | None:
