@@ -38,16 +38,17 @@ class Yielding(msgspec.Struct, frozen=True):
     def after(self, time_lag_ms: int | None, bound_ms: int, bytes_per_s: float | None) -> Yielding:
         """Halve the rate if the group is late by more than the bound and by more than before; double it below.
 
-        ``time_lag_ms`` None: unknown, nothing changes. ``bytes_per_s`` is how fast the replay is now; None: unknown.
+        ``time_lag_ms`` None: unknown, nothing changes. ``bytes_per_s`` is how fast the replay is now. While that is 0
+        or unknown, nothing is halved: the replay is not what makes the group late, and half of nothing would stop it.
         """
         halvings = self.halvings
         if time_lag_ms is None:
             return msgspec.structs.replace(self, time_lag_ms=None)
         if time_lag_ms <= bound_ms:
             halvings = max(0, halvings - 1)
-        elif self.time_lag_ms is not None and time_lag_ms > self.time_lag_ms:
+        elif bytes_per_s and self.time_lag_ms is not None and time_lag_ms > self.time_lag_ms:
             halvings = min(MOST_HALVINGS, halvings + 1)
-        full = self.full if self.halvings else bytes_per_s
+        full = self.full or bytes_per_s
         return Yielding(halvings, time_lag_ms, full if halvings else None)
 
     def limited(self, rate: RateLimit | None) -> RateLimit | None:

@@ -55,7 +55,6 @@ def test_the_rate_is_halved_while_the_lag_grows_and_doubled_below_the_bound(
         (Yielding(2, full=80e6), None, RateLimit(None, 20e6)),
         (Yielding(2, full=80e6), RateLimit(100), RateLimit(25)),
         (Yielding(1), None, None),
-        (Yielding(6, full=0.0), None, RateLimit(None, 1.0)),
     ],
 )
 def test_the_rate_in_force(yielding: Yielding, rate: RateLimit | None, limit: RateLimit | None) -> None:
@@ -70,6 +69,15 @@ def test_without_a_limit_it_halves_what_it_delivered_before_it_yielded() -> None
     back = two.after(0, BOUND_MS, 20e6).after(0, BOUND_MS, 40e6)
     assert (back.limited(None), back.full) == (None, None)
     assert back.after(6_000, BOUND_MS, 60e6).limited(None) == RateLimit(None, 30e6)
+
+
+@pytest.mark.parametrize("bytes_per_s", [None, 0.0])
+def test_a_replay_that_delivers_nothing_does_not_yield(bytes_per_s: float | None) -> None:
+    """While its executors start, or while it waits for a broker. What was halved before stays so."""
+    idle = Yielding(0, 6_000).after(7_000, BOUND_MS, bytes_per_s)
+    assert idle == Yielding(0, 7_000)
+    halved = idle.after(8_000, BOUND_MS, 80e6).after(9_000, BOUND_MS, bytes_per_s)
+    assert halved == Yielding(1, 9_000, 80e6)
 
 
 @pytest.mark.parametrize(
