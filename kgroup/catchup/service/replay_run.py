@@ -140,7 +140,7 @@ def check_replay(
         case "python":
             findings += _check_function(sink_options["function"])
         case "spark":
-            spark_sink.resolved(sink_options)
+            spark_sink.check(sink_options)
             findings.append(
                 SinkFinding(RiskLevel.NOTE, "sink: --execute tries an empty append before it moves any offset")
             )

@@ -23,6 +23,12 @@ SELECT = "select"
 OF_WRITER = "option."
 """In ``Delivery.options``, the prefix of an option of Spark's writer."""
 
+REMEMBERING = {
+    "delta": ("txnAppId", "txnVersion"),
+    "iceberg": ("snapshot-property.kgroup-plan", "snapshot-property.kgroup-chunks"),
+}
+"""By format, the writer's options with which a table remembers the plan, and the number of a group of its chunks."""
+
 _IN_URL = re.compile(r"[a-z][\w+.-]*://[^/\s:@]*:[^/\s@]+@", re.IGNORECASE)
 _IN_TEXT = re.compile(r"(?i)\b(?:[\w.-]*(?:password|passwd|pwd|secret)[\w.-]*)=[^&;\s]")
 
@@ -44,6 +50,17 @@ def parse_options(words: Iterable[str]) -> dict[str, str]:
             )
         options[f"{OF_WRITER}{key}"] = value
     return options
+
+
+def check(options: Mapping[str, str]) -> None:
+    """Raise UsageError for an option of the writer that kgroup sets itself; as ``resolved`` for the others."""
+    own = {name.lower() for names in REMEMBERING.values() for name in names}
+    for name in resolved(options):
+        if name.lower() in own:
+            raise UsageError(
+                f"--option {name}: kgroup sets it, so that a table remembers the groups of chunks that it has",
+                hint="leave the option out",
+            )
 
 
 def _is_named(value: str) -> bool:

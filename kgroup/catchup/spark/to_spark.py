@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kgroup.catchup.sinks.spark import FORMAT, SELECT, SINK, resolved, secrets_of, table_format
+from kgroup.catchup.sinks.spark import FORMAT, REMEMBERING, SELECT, SINK, resolved, secrets_of, table_format
 from kgroup.catchup.spark.chunk_groups import CountedGroup, GroupReading, may_repeat
 from kgroup.catchup.spark.failures import explain, java_message
 from kgroup.catchup.spark.in_worker import TaskAnswer
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 _MOST_LINES = 4
 _JOB = "Job aborted due to stage failure"
 _VIEW = "kgroup_gap"
-_OF_PLAN, _OF_GROUP = "kgroup-plan", "kgroup-chunks"
-"""Properties of an Iceberg snapshot: the plan, and the number of the group of chunks that it added."""
 
 
 def rehearse(spark: SparkSession, options: Mapping[str, str]) -> None:
@@ -113,14 +111,8 @@ def written(
 
 def remembered(group: TaskSpec) -> dict[str, str]:
     """The writer's options with which a table remembers a group of chunks; none for other formats."""
-    number = str(group.number)
-    match table_format(group.options):
-        case "delta":
-            return {"txnAppId": group.plan_id, "txnVersion": number}
-        case "iceberg":
-            return {f"snapshot-property.{_OF_PLAN}": group.plan_id, f"snapshot-property.{_OF_GROUP}": number}
-        case _:
-            return {}
+    names = REMEMBERING.get(table_format(group.options), ())
+    return dict(zip(names, (group.plan_id, str(group.number)), strict=False))
 
 
 def _is_in_iceberg(spark: SparkSession, group: TaskSpec) -> bool:
@@ -131,12 +123,12 @@ def _is_in_iceberg(spark: SparkSession, group: TaskSpec) -> bool:
         return False
     path = resolved(group.options)["path"]
     snapshots = spark.read.format("iceberg").load(f"{path}{'#' if '/' in path else '.'}snapshots")
-    of_plan, of_group = (col("summary")[name] for name in (_OF_PLAN, _OF_GROUP))
+    of_plan, of_group = (col("summary")[name.removeprefix("snapshot-property.")] for name in REMEMBERING["iceberg"])
     return not snapshots.where((of_plan == group.plan_id) & (of_group == str(group.number))).isEmpty()
 
 
 def _write(frame: DataFrame, options: Mapping[str, str], remembering: Mapping[str, str]) -> None:
-    frame.write.format(options[FORMAT]).options(**resolved(options), **remembering).mode("append").save()
+    frame.write.format(options[FORMAT]).options(**{**resolved(options), **remembering}).mode("append").save()
 
 
 @contextmanager

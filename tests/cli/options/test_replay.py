@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 
 from kgroup.catchup.service.options import SinkOptions, SpeedOptions
 from kgroup.catchup.service.replay import ReplayOptions, deal_again, delivery_of, delivery_words, require_known
-from kgroup.catchup.sinks.spark import parse_options, resolved, secrets_of
+from kgroup.catchup.sinks.spark import check, parse_options, resolved, secrets_of
 from kgroup.catchup.spark import to_spark
 from kgroup.catchup.spark.failures import explain
 from kgroup.catchup.spark.notebook import ReadOptions, parse, split
@@ -115,6 +115,14 @@ def test_options_of_a_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.delenv("USER_OF_IT")
     with pytest.raises(Refused, match="USER_OF_IT is not set"):
         resolved(kept)
+
+
+@pytest.mark.parametrize(
+    "name", ["txnAppId", "TXNVERSION", "snapshot-property.kgroup-plan", "Snapshot-Property.kgroup-chunks"]
+)
+def test_an_option_that_kgroup_sets_itself_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match=rf"^--option {name}: kgroup sets it"):
+        check({"format": "delta", **parse_options(["path=/x", f"{name}=1"])})
 
 
 @pytest.mark.parametrize("secret", ["hunter2", "p@ss/w?rd"])
