@@ -121,7 +121,7 @@ def _is_in_iceberg(spark: SparkSession, group: TaskSpec) -> bool:
 
     if table_format(group.options) != "iceberg":
         return False
-    path = resolved(group.options)["path"]
+    path = {name.lower(): text for name, text in resolved(group.options).items()}["path"]  # as Spark compares them
     snapshots = spark.read.format("iceberg").load(f"{path}{'#' if '/' in path else '.'}snapshots")
     of_plan, of_group = (col("summary")[name.removeprefix("snapshot-property.")] for name in REMEMBERING["iceberg"])
     return not snapshots.where((of_plan == group.plan_id) & (of_group == str(group.number))).isEmpty()

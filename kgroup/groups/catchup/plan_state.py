@@ -158,7 +158,7 @@ _LONGEST_SQL = 60
 
 def sink_name(sink: str, options: dict[str, str]) -> str:
     """``topic orders-backfill``, ``files /data/gap where partition = 3``: the sink, its target and its filter."""
-    options = {name: redact(text, ()) for name, text in options.items()}
+    options = {name.lower(): redact(text, ()) for name, text in options.items()}  # those of a writer are in any case
     named = options.get(_NAMED_BY.get(sink, sink))
     if sink == "spark" and (path := options.get("option.path")):
         named = f"{named} {path}"

@@ -67,6 +67,7 @@ def test_a_summary_shows_the_same(state: PlanState, delivery: Delivery | None, d
         ("topic", {"topic": "copy", "timestamps": "now"}, "topic copy"),
         ("files", {"dir": "/data/gap", "where": "partition = 3"}, "files /data/gap where partition = 3"),
         ("spark", {"format": "delta", "option.path": "/lake"}, "spark delta /lake"),
+        ("spark", {"format": "iceberg", "option.Path": "lake.db.gap"}, "spark iceberg lake.db.gap"),
         ("command", {"command": "curl -H 'Authorization: Bearer abcdefgh1234'"}, "[hidden]"),
     ],
 )
