@@ -295,7 +295,7 @@ def require_known(delivery: Delivery, plan_id: str) -> None:
 
 def _fitting(tuning: Mapping[str, str], before: str, sink: str, order: Order) -> dict[str, str]:
     """The part of a plan's tuning that still applies after a change of the sink or the order."""
-    kept = {name: text for name, text in tuning.items() if sink == before or name in LIVE}
+    kept = {name: text for name, text in tuning.items() if sink == before or (name in LIVE and sink != SESSION)}
     if order is Order.PARTITION:
         kept.pop("lanes", None)
     return kept

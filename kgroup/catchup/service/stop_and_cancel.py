@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from kgroup.catchup.ledger.ledger import PLAN_OPEN
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import find_plan, parse_assumed, running_plan
-from kgroup.catchup.service.replay import check_yield
+from kgroup.catchup.service.replay import SESSION, check_yield
 from kgroup.catchup.service.show import damaged_refusal, plan_status, resume_text, summaries
 from kgroup.groups.catchup import decisions
 from kgroup.groups.catchup.model import PlanSnapshot, ThrottleRecord
@@ -20,7 +20,7 @@ from kgroup.groups.catchup.verification import verify
 from kgroup.model.groups import RowError
 from kgroup.support.clock import utc_ms
 from kgroup.support.command_line import CommandLine
-from kgroup.support.errors import ExitCode, KgroupError
+from kgroup.support.errors import ExitCode, KgroupError, UsageError
 from kgroup.support.signals import defer_signals
 from kgroup.support.units import plural
 
@@ -90,6 +90,11 @@ def throttle_plan(
     if not snapshot.state.state.is_open:
         engine.reporter.note(f"{snapshot.plan.id} is {snapshot.state.state}: nothing to throttle")
         return plan_status(engine, snapshot)
+    if snapshot.delivery is not None and snapshot.delivery.sink == SESSION:
+        raise UsageError(
+            f"{snapshot.plan.id} is delivered in a Spark session of its user's own, which kgroup does not throttle",
+            hint="a quota of the brokers for client id kgroup-catchup limits it",
+        )
     if not execute:
         nothing = f"Nothing was changed. To set {' and '.join(f'{name} {text}' for name, text in tuning.items())}:"
         return plan_status(engine, snapshot, nothing, f"  {line.executing()}")

@@ -91,6 +91,8 @@ def test_what_is_not_done_comes_again(kgroup: CommandLine, spark: SparkSession, 
     assert "kgroup.spark.gap" in refused.stderr
     assert "[own-session]" in refused.stderr
     kgroup("catchup", "resume", plan, "--to-topic", crashed.topic, "--execute", exit_code=6)
+    throttled = kgroup("catchup", "throttle", plan, "5MiB/s", "--execute", exit_code=2)
+    assert f"{plan} is delivered in a Spark session of its user's own" in throttled.stderr
 
     left = gap(spark, plan, chunks=7)
     with pytest.raises(UsageError, match="group 1 is not done"):

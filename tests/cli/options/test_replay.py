@@ -245,6 +245,7 @@ COMMAND = Delivery("command", Order.KEY, (), {"command": "cat"}, tuning=KEPT)
         # What would be refused if it was typed beside the new sink, or the new order, goes.
         (ReplayOptions(order=Order.PARTITION), {name: text for name, text in KEPT.items() if name != "lanes"}),
         (ReplayOptions("topic", {"topic": "copy"}), {"rate": "5/s"}),
+        (ReplayOptions("session", {}), {}),
         (
             ReplayOptions.tuned({"lanes": "2"}, sink="python", sink_options={"function": "a:b"}),
             {"rate": "5/s", "lanes": "2"},
