@@ -15,7 +15,15 @@ from msgspec.structs import replace
 from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import find_plan, open_engine
-from kgroup.catchup.service.replay import CHUNKS_PER_SLOT, SESSION, WHERE, ReplayOptions, ReplayResult, delivery_of
+from kgroup.catchup.service.replay import (
+    CHUNKS_PER_SLOT,
+    SESSION,
+    WHERE,
+    ReplayOptions,
+    ReplayResult,
+    delivery_of,
+    require_known,
+)
 from kgroup.catchup.service.replay_run import require_still_same_topics, verify_replay
 from kgroup.catchup.service.show import damaged_refusal
 from kgroup.catchup.service.start import refusal_of, take_over_released
@@ -167,6 +175,7 @@ class SessionGap:
                 engine.require_sources(snapshot.plan)
             options = ReplayOptions(sink=SESSION, sink_options={}, chunks=self._chunks)
             delivery = delivery_of(snapshot, options)
+            require_known(delivery, snapshot.plan.id)
             with take_over_released(engine, snapshot, options, {}, delivery) as runner:
                 if runner.snapshot.state.state.is_open:
                     with _signed_on(engine, runner):
