@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -56,10 +57,12 @@ def pyspark() -> Path:
     home = paths.cache_dir() / "tests" / f"pyspark-{PYSPARK}"
     home.parent.mkdir(parents=True, exist_ok=True)
     with exclusive_lock(home.with_suffix(".lock"), QuietReporter().event, "another process of the tests"):
-        if not (home / "complete").exists():
-            words = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(home), f"pyspark=={PYSPARK}"]
+        if not home.exists():
+            made = Path(f"{home}.new")  # it may be half filled by a process that was killed
+            shutil.rmtree(made, ignore_errors=True)
+            words = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(made), f"pyspark=={PYSPARK}"]
             subprocess.run(words, check=True, stdout=sys.stderr)
-            (home / "complete").touch()
+            made.rename(home)
     return home
 
 
