@@ -44,4 +44,9 @@ def yarn(ready: DriverSetup, directory: Path) -> Iterator[Path]:
         wait_for(is_ready, "YARN", 180.0)
         yield directory / _SITE
     finally:
-        process.communicate(timeout=60)  # it ends with its input
+        try:
+            process.communicate(timeout=60)  # it ends with its input
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            raise
