@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from tests.helpers.catchup.catchups import LOCAL, Crash, copied, plan_id, releas
 from tests.helpers.command_line import CommandLine
 from tests.helpers.kafka_world import KafkaWorld
 from tests.helpers.members import Member, Members
+from tests.helpers.running import Running, running
 from tests.helpers.waiting import wait_for
 
 pytestmark = pytest.mark.usefixtures("ledger", "importable")
@@ -24,23 +24,8 @@ Name = Callable[[str], str]
 KIB = b"x" * 1024
 
 
-@contextmanager
-def replaying(kgroup: CommandLine, *words: str) -> Iterator[subprocess.Popen[str]]:
-    process = kgroup.start("catchup", *words, "--master", "local[2]", "--execute")
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def until(process: subprocess.Popen[str], word: str) -> str:
-    """The first line of stderr with this word."""
-    assert process.stderr is not None
-    for line in process.stderr:
-        if word in line:
-            return line
-    raise AssertionError(f"no {word}")
+def replaying(*words: str) -> AbstractContextManager[Running]:
+    return running("catchup", *words, "--master", "local[2]", "--execute")
 
 
 def speed(world: KafkaWorld, copy: str, records: int) -> float:
@@ -89,8 +74,8 @@ def test_a_replay_is_throttled_while_it_runs_and_after_it_was_killed(
     for partition in range(2):
         world.produce(topic, 15_000, partition, KIB)
     world.commit(group, {(topic, 0): 0, (topic, 1): 0})
-    with replaying(kgroup, "start", group, "--to-topic", copy, "--rate", "50/s") as process:
-        until(process, "RELEASED")
+    with replaying("start", group, "--to-topic", copy, "--rate", "50/s") as process:
+        process.says("RELEASED", 120)
         assert 10 < speed(world, copy, 150) < 120
 
         kgroup("catchup", "throttle", group, "400KiB/s", "--execute")
@@ -103,17 +88,16 @@ def test_a_replay_is_throttled_while_it_runs_and_after_it_was_killed(
         None if not now["applied"] else 0,
     )
 
-    with replaying(kgroup, "resume", group) as process:
+    with replaying("resume", group) as process:
         speed(world, copy, 1)  # what was copied and not committed is aborted, and copied again
         assert 120 < speed(world, copy, 1200) < 800
 
         kgroup("catchup", "throttle", group, "off", "--execute")
         began = time.monotonic()
-        stdout, stderr = process.communicate(timeout=120)
+        done = process.ends(0, 120)
         left = 30_000 - 2 * 2_000
         assert time.monotonic() - began < left / 400 / 2, "it took as long as at the rate before"
-    assert process.returncode == 0, stderr
-    assert "VERIFIED" in stdout
+    assert "VERIFIED" in done.stdout
     assert len(copied(world, copy)) == 30_000
 
 
@@ -126,8 +110,8 @@ def test_a_replay_yields_to_the_consumers_of_its_group(
     world.produce(topic, 12_000, 0)
     world.commit(group, {(topic, 0): 0, (topic, 1): 0})
     words = ("--rate", "200/s", "--yield-to", "lag-time=3s")
-    with replaying(kgroup, "start", group, "--to-topic", copy, *words) as process:
-        until(process, "RELEASED")
+    with replaying("start", group, "--to-topic", copy, *words) as process:
+        process.says("RELEASED", 120)
         member = members.classic(group, topic)
         members.stable(member, partitions=2)
         wait_for(in_force(kgroup, group, halving_count=0, records_per_second=200.0), "it does not yield")
@@ -142,8 +126,7 @@ def test_a_replay_yields_to_the_consumers_of_its_group(
         wait_for(in_force(kgroup, group, halving_count=0, records_per_second=200.0), "its rate again")
         assert speed(world, copy, 400) > 80
         kgroup("catchup", "throttle", group, "off", "--yield-to", "off", "--execute")
-        _, stderr = process.communicate(timeout=120)
-    assert process.returncode == 0, stderr
+        process.ends(0, 120)
     assert len(copied(world, copy)) == 12_000
 
 
