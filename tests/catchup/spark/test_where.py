@@ -347,7 +347,7 @@ def test_the_notebook_of_the_manual(
         code = code.replace('"cu-7f3a"', of_plan).replace("broker:9092", bootstrap)
         exec(code.replace("orders", source).replace("/lake/newest", str(out)), notebook)
 
-        assert (notebook["gap"].count(), notebook["some"].count()) == (300, 50)
+        assert (notebook["records"].count(), notebook["some"].count()) == (300, 50)
     rows = notebook["spark"].read.parquet(str(out)).collect()
     assert sorted((row.partition, row.offset) for row in rows) == sorted((p, o) for (p, _), o in newest.items())
     assert any(row.value is None for row in rows)
