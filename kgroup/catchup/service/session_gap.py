@@ -95,7 +95,8 @@ class ChunkGroup:
     def txn(self) -> dict[str, str]:
         """The options with which Delta writes the group once: ``df.write.format("delta").options(**chunk.txn)``.
 
-        A group that may repeat need then not be read: Delta skips it, and kgroup counts it.
+        For one write of the group: Delta skips another one into the same table. A group that may repeat need then not
+        be read, as Delta skips what it has: kgroup counts it, as possible duplicates.
         """
         self.is_remembered = True
         return {"txnAppId": self.plan, "txnVersion": str(self.number)}
@@ -198,8 +199,8 @@ class SessionGap:
 
         def record(group: ChunkGroup) -> None:
             counted = group._counted
-            if skipped := group.is_remembered and group.may_repeat and not counted.is_read:
-                counted.read()  # the table has the group
+            if group.is_remembered and group.may_repeat and not counted.is_read:
+                counted.read()  # the table has the group, or nothing was written: only the program knows
             if not counted.is_read:
                 if group.is_remembered:  # nothing was written, so the next run must not take the group for written
                     rows = may_repeat(counted.chunks, before, runner.epoch.number, utc_ms())
@@ -210,7 +211,7 @@ class SessionGap:
                     hint="write the DataFrame before done(), with an action of Spark; df.count() reads all of it",
                     code=NOT_READ,
                 )
-            runner.write(*counted.progress(runner.epoch.number, utc_ms(), once=skipped))
+            runner.write(*counted.progress(runner.epoch.number, utc_ms()))
             counts.extend(counted.results())
 
         for task in delivery.tasks:
