@@ -93,9 +93,11 @@ def written(
             counted, once = CountedGroup(spark, group.chunks, progress, how), is_exactly_once(group.sink, group.options)
             record(may_repeat(counted.chunks, progress, group.work.epoch, now_ms()))
             with _refusing(group.options, tuple(chunk.number for chunk in counted.chunks)):
-                if not (counted.was_begun and _is_in_iceberg(spark, group)):
+                if not (counted.was_begun and _times_in_iceberg(spark, group)):
                     rows = selected(counted.frame, group.options.get(SELECT))
                     _write(rows, group.options, remembered(group))
+                if counted.was_begun and _times_in_iceberg(spark, group) > 1:
+                    once = False  # an earlier run was still writing when this one asked
                 if once and counted.was_begun and not counted.is_read:
                     counted.read()  # the table has the group
             if not counted.is_read:
@@ -115,16 +117,16 @@ def remembered(group: TaskSpec) -> dict[str, str]:
     return dict(zip(names, (group.plan_id, str(group.number)), strict=False))
 
 
-def _is_in_iceberg(spark: SparkSession, group: TaskSpec) -> bool:
-    """Whether a snapshot of the Iceberg table has this group; False for other formats."""
+def _times_in_iceberg(spark: SparkSession, group: TaskSpec) -> int:
+    """How many snapshots of the Iceberg table have this group; 0 for other formats."""
     from pyspark.sql.functions import col
 
     if table_format(group.options) != "iceberg":
-        return False
+        return 0
     path = {name.lower(): text for name, text in resolved(group.options).items()}["path"]  # as Spark compares them
     snapshots = spark.read.format("iceberg").load(f"{path}{'#' if '/' in path else '.'}snapshots")
     of_plan, of_group = (col("summary")[name.removeprefix("snapshot-property.")] for name in REMEMBERING["iceberg"])
-    return not snapshots.where((of_plan == group.plan_id) & (of_group == str(group.number))).isEmpty()
+    return snapshots.where((of_plan == group.plan_id) & (of_group == str(group.number))).count()
 
 
 def _write(frame: DataFrame, options: Mapping[str, str], remembering: Mapping[str, str]) -> None:
