@@ -157,8 +157,11 @@ class SessionGap:
         assert self.verification is not None
         return self.verification
 
-    def __iter__(self) -> Iterator[ChunkGroup]:
-        """The groups, in their order; call ``done()`` on each. After the last one the plan is verified."""
+    def __iter__(self) -> Generator[ChunkGroup, None, None]:
+        """The groups, in their order; call ``done()`` on each. After the last one the plan is verified.
+
+        ``close()`` of it ends the run: after an exception a notebook keeps the frame with the loop.
+        """
         return self._groups()
 
     def _groups(self) -> Generator[ChunkGroup, None, None]:

@@ -184,8 +184,9 @@ def test_the_code_of_the_manual(
         df.write.parquet(f"{lake}/{chunk.plan}/{chunk.number}")
         raise RuntimeError("after its write")
 
-    with pytest.raises(RuntimeError, match="after its write"):
+    with pytest.raises(RuntimeError, match="after its write") as kept:  # with its frames, as a notebook keeps them
         exec(loop, {"spark": spark, "gap": gap, "write": write})
+    assert (shown(kgroup, plan)["phase"], kept.tb is None) == ("stopped", False)
     assert places(spark.read.parquet(f"{lake}/{plan}/*").collect()) == GAP
     exec(whole, {"spark": spark})
 
