@@ -90,16 +90,27 @@ def _leap(tp: TopicPartition, commits: Sequence[LoggedCommit], began_ms: Sequenc
     """The time of a step counts from the last rebalance: nothing was read before its members had joined."""
     if len(commits) <= _GAPS_TO_COMPARE:
         return
-    steps = []
-    for before, after in pairwise(commits):
-        begun = bisect_right(began_ms, after.timestamp_ms)
-        since_ms = max(before.timestamp_ms, began_ms[begun - 1]) if begun else before.timestamp_ms
+    # Nearly all partitions end here, so that this must cost little.
+    farthest = usual = at = 0
+    for number, (before, after) in enumerate(pairwise(commits)):
         gain = after.offset - before.offset
-        steps.append((gain, gain / max(1, after.timestamp_ms - since_ms), before, after))
-    (gain, rate, before, after), *others = sorted(steps, key=lambda step: -step[0])
-    usual, fastest = max(others[0][0], 0), max(other for _, other, _, _ in others)
-    if gain >= LEAST_UNREAD.value and gain > _TIMES_MORE * usual and rate > _TIMES_MORE * fastest and not after.by_tool:
+        if gain > farthest:
+            farthest, usual, at = gain, farthest, number
+        elif gain > usual:
+            usual = gain
+    if farthest < LEAST_UNREAD.value or farthest <= _TIMES_MORE * usual or commits[at + 1].by_tool:
+        return
+    rates = [_rate(before, after, began_ms) for before, after in pairwise(commits)]
+    if rates.pop(at) > _TIMES_MORE * max(rates):
+        before, after = commits[at], commits[at + 1]
         yield Leap(tp, after.timestamp_ms, after.log_offset, before.offset, after.offset, usual)
+
+
+def _rate(before: LoggedCommit, after: LoggedCommit, began_ms: Sequence[int]) -> float:
+    """Offsets per ms."""
+    begun = bisect_right(began_ms, after.timestamp_ms)
+    since_ms = max(before.timestamp_ms, began_ms[begun - 1]) if begun else before.timestamp_ms
+    return (after.offset - before.offset) / max(1, after.timestamp_ms - since_ms)
 
 
 def passed_over(found: Iterable[Leap], log_starts: Mapping[TopicPartition, int]) -> tuple[PassedOver, ...]:
