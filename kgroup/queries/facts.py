@@ -32,6 +32,7 @@ from kgroup.groups.lag.from_log import LagLogFacts, from_log
 from kgroup.groups.lag.open_commits import OpenCommit, with_transactions
 from kgroup.groups.lag.past import STEP_MS, STEPS
 from kgroup.groups.offset_resets import OffsetReset, with_changes, without_recreated
+from kgroup.groups.other_deployments import other_deployment
 from kgroup.groups.passed_over import leaps
 from kgroup.groups.thresholds import LATE_SIBLING, LEAST_LAG, LONG_TRANSACTION, QUIET, RATE_SPAN, RECENT_SPAN
 from kgroup.model.groups import Group, LogRange
@@ -123,7 +124,8 @@ def _read_lag_facts(
         groups = [with_all_partitions(group, facts.layouts, facts.views) for group in groups]
     newest = (log.events[-1].at_ms for log in facts.logs.logs.values() if log.events)
     now_ms = max((now_ms, *newest))
-    facts = _with_offsets_transactions(cluster, facts, now_ms)
+    if _is_judged(need):
+        facts = _with_offsets_transactions(cluster, facts, now_ms)
     logs, siblings = _EvidenceOfLogs(facts, back.moments_ms), _siblings(facts, back, now_ms)
     late = _late_at(facts, groups, back, now_ms)
     quotas = _quotas_of(cluster, groups) if _is_judged(need) else ()
@@ -252,7 +254,7 @@ def _of_group(
         roster=None if log_facts is None else log_facts.roster,
         of_some=frozenset() if log_facts is None else log_facts.of_some,
         leaps=leaps(log_facts.commits, log.events) if _is_judged(need) and log_facts and log else (),
-        deployment=None if log_facts is None else log_facts.deployment,
+        deployment=other_deployment(group, log.events, now_ms) if _is_judged(need) and log else None,
         same_offset=_same_offset(group, late) if late else {},
         unknown=dict(_unknown(group, facts, need, firsts, log_facts))
         | ({EvidenceSource.QUOTAS: quotas} if isinstance(quotas, str) else {}),

@@ -17,7 +17,6 @@ from kgroup.groups.lag.evidence import GroupChurn, MemberFacts
 from kgroup.groups.lag.open_commits import OpenCommit, open_commits
 from kgroup.groups.member_labels import topics_of_some
 from kgroup.groups.offset_resets import OffsetReset, offset_resets
-from kgroup.groups.other_deployments import OtherDeployment, other_deployment
 from kgroup.groups.shared_instances import SharedInstance, shared_instances
 from kgroup.groups.timeline.fold import GroupTimeline
 from kgroup.groups.timeline.steps import CrashLoop
@@ -70,7 +69,6 @@ class LagLogFacts(msgspec.Struct, frozen=True):
     roster: RosterChange | None
     of_some: frozenset[str]
     open_commits: tuple[OpenCommit, ...]
-    deployment: OtherDeployment | None
 
 
 def from_log(
@@ -128,7 +126,6 @@ def from_log(
         roster=roster,
         of_some=topics_of_some(others),
         open_commits=open_commits(opened),
-        deployment=other_deployment(group, others, now_ms),
     )
 
 
