@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from kgroup.cluster.first_records import Span
 from kgroup.cluster.snapshot import Cluster
-from kgroup.cluster.topics import LogView, TopicLayout
+from kgroup.cluster.topics import Layouts, LogView, TopicLayout
 from kgroup.groups.lag.evidence import LagEvidence, QuietTopic, UncommittedPartition
 from kgroup.groups.lag.past import quiet_partitions
 from kgroup.groups.thresholds import LEAST_UNREAD
@@ -46,7 +46,7 @@ def with_page_facts(
     successors = read_successors(cluster, groups, {name: each.state_since_ms for name, each in known.items()})
     quiet = {group.name: quiet_partitions(group, known[group.name]) for group in groups}
     topics = {tp.topic for logs in quiet.values() for tp in logs}
-    topics |= {p.topic for group in groups if group.is_empty for p in group.partitions if p.commit is not None}
+    topics |= {p.topic for group in groups if group.is_simple for p in group.partitions if p.commit is not None}
     found = {
         group.name: replace(
             known[group.name],
@@ -62,17 +62,7 @@ def with_page_facts(
             layouts = cluster.layouts(topics)
             spans = [span for logs in quiet.values() for span in _last_offsets(logs)]
             times_ms = cluster.first_timestamps(layouts, spans) if spans else {}
-            others = {
-                group.name: [
-                    TopicPartition(topic, number)
-                    for topic in sorted({p.topic for p in group.partitions if p.commit is not None})
-                    if isinstance(layout := layouts.get(topic), TopicLayout)
-                    for number in sorted(layout.leaders)
-                    if (topic, number) not in {p.tp for p in group.partitions}
-                ]
-                for group in groups
-                if group.is_empty
-            }
+            others = {group.name: list(_unlisted(group, layouts)) for group in groups if group.is_simple}
             unlisted = {tp for of_group in others.values() for tp in of_group}
             views = cluster.log_views(layouts, unlisted) if unlisted else {}
     except KgroupError:
@@ -89,6 +79,15 @@ def with_page_facts(
             ),
         )
     return found
+
+
+def _unlisted(group: Group, layouts: Layouts) -> Iterator[TopicPartition]:
+    """The partitions of its topics without a commit; those of a group that had consumers are listed."""
+    known = {p.tp for p in group.partitions}
+    for topic in sorted({p.topic for p in group.partitions if p.commit is not None}):
+        if isinstance(layout := layouts.get(topic), TopicLayout):
+            numbers = sorted(layout.leaders)
+            yield from (tp for number in numbers if (tp := TopicPartition(topic, number)) not in known)
 
 
 def _last_offsets(logs: Mapping[TopicPartition, LogRange]) -> Iterator[Span]:
