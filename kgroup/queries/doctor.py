@@ -38,7 +38,8 @@ from kgroup.queries.facts import GroupFacts, first_unread, read_facts
 from kgroup.queries.migration_data import load_rules
 from kgroup.queries.migration_evidence import PAST_BUDGET_S, with_pending
 from kgroup.queries.page_facts import read_change_ends
-from kgroup.queries.successors import MOST_GROUPS, read_successors
+from kgroup.queries.successors import read_successors
+from kgroup.queries.verdicts import MOST_GROUPS
 from kgroup.support.errors import KgroupError, NotFound
 from kgroup.support.units import plural
 

@@ -10,7 +10,6 @@ from kgroup.groups.thresholds import TAKEN_OVER
 from kgroup.model.groups import Group
 from kgroup.support.errors import KgroupError
 
-MOST_GROUPS = 20
 _MOST_OTHERS, _MOST_CANDIDATES = 2000, 5
 _BUDGET_S = 1.0
 
@@ -24,7 +23,7 @@ def read_successors(
     """
     left = {group.name: partitions_left(group) for group in groups if emptied_ms.get(group.name) is not None}
     left = {name: places for name, places in left.items() if places}
-    if not left or len(groups) > MOST_GROUPS:
+    if not left:
         return {}
     try:
         with cluster.time_limit(_BUDGET_S):
