@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from kgroup.cluster.lag_reading import LagFacts
     from kgroup.cluster.offsets_topic.generations import KnownGeneration
     from kgroup.cluster.offsets_topic.group_log import GroupLog
+    from kgroup.groups.successors import Successor
     from kgroup.model.hidden_commits import Hidden
     from kgroup.model.topic_partition import TopicPartition
 
@@ -40,5 +42,7 @@ class RefreshCache:
     """Hidden commits, about those that the broker showed."""
     surroundings: CachedValue[LagFacts, frozenset[str]] | None = None
     """Retention and other groups, about topics."""
+    successors: CachedValue[Mapping[str, Successor], Mapping[str, int]] | None = None
+    """The groups that may have replaced others, about these and since when they are Empty."""
     ledger: CachedValue[Any, frozenset[str] | None] | None = None
     """The content of a catch-up ledger, about these groups; None: all."""

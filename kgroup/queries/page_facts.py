@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from kgroup.cluster.first_records import Span
+from kgroup.cluster.lag_reading import OtherGroups
 from kgroup.cluster.snapshot import Cluster
 from kgroup.cluster.topics import Layouts, LogView, TopicLayout
 from kgroup.groups.lag.evidence import LagEvidence, QuietTopic, UncommittedPartition
@@ -40,10 +41,16 @@ def read_change_ends(cluster: Cluster, group: Group, evidence: LagEvidence) -> d
 
 
 def with_page_facts(
-    cluster: Cluster, groups: Sequence[Group], known: Mapping[str, LagEvidence]
+    cluster: Cluster,
+    groups: Sequence[Group],
+    known: Mapping[str, LagEvidence],
+    others: OtherGroups | str | None,
 ) -> dict[str, LagEvidence]:
-    """The evidence with these facts; without them where they cannot be read. Most groups need no request for it."""
-    successors = read_successors(cluster, groups, {name: each.state_since_ms for name, each in known.items()})
+    """The evidence with these facts; without them where they cannot be read. Most groups need no request for it.
+
+    ``others`` are the groups on the topics that lag, as ``LagFacts`` has them.
+    """
+    successors = read_successors(cluster, groups, {name: each.state_since_ms for name, each in known.items()}, others)
     quiet = {group.name: quiet_partitions(group, known[group.name]) for group in groups}
     topics = {tp.topic for logs in quiet.values() for tp in logs}
     topics |= {p.topic for group in groups if group.is_simple for p in group.partitions if p.commit is not None}
@@ -62,13 +69,13 @@ def with_page_facts(
             layouts = cluster.layouts(topics)
             spans = [span for logs in quiet.values() for span in _last_offsets(logs)]
             times_ms = cluster.first_timestamps(layouts, spans) if spans else {}
-            others = {group.name: list(_unlisted(group, layouts)) for group in groups if group.is_simple}
-            unlisted = {tp for of_group in others.values() for tp in of_group}
-            views = cluster.log_views(layouts, unlisted) if unlisted else {}
+            unlisted = {group.name: list(_unlisted(group, layouts)) for group in groups if group.is_simple}
+            places = {tp for of_group in unlisted.values() for tp in of_group}
+            views = cluster.log_views(layouts, places) if places else {}
     except KgroupError:
         return found
     for group in groups:
-        uncommitted = ((tp, views.get(tp)) for tp in others.get(group.name, ()))
+        uncommitted = ((tp, views.get(tp)) for tp in unlisted.get(group.name, ()))
         found[group.name] = replace(
             found[group.name],
             quiet=tuple(_quiet_topics(quiet[group.name], times_ms)),

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
+from kgroup.cluster.lag_reading import OtherGroups
+from kgroup.cluster.refresh_cache import CachedValue
 from kgroup.cluster.snapshot import Cluster
 from kgroup.groups.successors import Successor, candidates, partitions_left, successor
 from kgroup.groups.thresholds import TAKEN_OVER
 from kgroup.model.groups import Group
+from kgroup.model.topic_partition import TopicPartition
+from kgroup.queries.lag_cache import SURROUNDINGS_EVERY_S
 from kgroup.support.errors import KgroupError
 
 _MOST_OTHERS, _MOST_CANDIDATES = 2000, 5
@@ -15,38 +19,60 @@ _BUDGET_S = 1.0
 
 
 def read_successors(
-    cluster: Cluster, groups: Sequence[Group], emptied_ms: Mapping[str, int | None]
-) -> dict[str, Successor]:
+    cluster: Cluster,
+    groups: Sequence[Group],
+    emptied_ms: Mapping[str, int | None],
+    others: OtherGroups | str | None = None,
+) -> Mapping[str, Successor]:
     """The successors of these groups, as far as they can be read; most groups have members, and need no request.
 
-    ``emptied_ms`` is since when each is Empty, None: unknown.
+    ``emptied_ms`` is since when each is Empty, None: unknown. ``others`` are the groups on the topics that lag, if they
+    were read. Refreshes of ``--watch`` ask again only after some seconds.
     """
     left = {group.name: partitions_left(group) for group in groups if emptied_ms.get(group.name) is not None}
     left = {name: places for name, places in left.items() if places}
     if not left:
         return {}
-    try:
-        with cluster.time_limit(_BUDGET_S):
-            listed = cluster.list_groups().groups
-            names = [one.name for one in listed if one.type in ("classic", "consumer") and one.state != "Empty"]
-            if not names or len(names) > _MOST_OTHERS:
-                return {}
-            committed = {
-                name: tuple(commits)
-                for name, commits in cluster.committed(names).items()
-                if not isinstance(commits, KgroupError)
-            }
-            of_group = {name: candidates(places, committed)[:_MOST_CANDIDATES] for name, places in left.items()}
-            wanted = {other for others in of_group.values() for other in others}
-            if not wanted:
-                return {}
-            since_ms = min(at_ms for name in left if (at_ms := emptied_ms[name]) is not None) - TAKEN_OVER.value
-            logs = cluster.group_logs(dict.fromkeys(wanted, since_ms), _BUDGET_S).logs
-    except KgroupError:
+    since_ms = {name: at_ms for name in left if (at_ms := emptied_ms[name]) is not None}
+    known = cluster.cache.successors
+    if known is None or known.about != since_ms or not known.is_fresh(SURROUNDINGS_EVERY_S):
+        try:
+            with cluster.time_limit(_BUDGET_S):
+                found = _successors(cluster, left, since_ms, others)
+        except KgroupError:
+            found = {}
+        known = cluster.cache.successors = CachedValue(found, since_ms)
+    return known.value
+
+
+def _successors(
+    cluster: Cluster,
+    left: Mapping[str, Collection[TopicPartition]],
+    since_ms: Mapping[str, int],
+    others: OtherGroups | str | None,
+) -> dict[str, Successor]:
+    if isinstance(others, OtherGroups):
+        committed = {name: tuple(each) for name, each in others.committed.items() if name not in others.empty}
+    else:
+        committed = _committed(cluster)
+    of_group = {name: candidates(places, committed)[:_MOST_CANDIDATES] for name, places in left.items()}
+    wanted = {other for names in of_group.values() for other in names}
+    if not wanted:
         return {}
+    logs = cluster.group_logs(dict.fromkeys(wanted, min(since_ms.values()) - TAKEN_OVER.value), _BUDGET_S).logs
     found = {}
-    for name, others in of_group.items():
-        events = {other: logs[other].events for other in others if other in logs}
-        if (one := successor(emptied_ms[name], events)) is not None:
+    for name, names in of_group.items():
+        events = {other: logs[other].events for other in names if other in logs}
+        if (one := successor(since_ms[name], events)) is not None:
             found[name] = one
     return found
+
+
+def _committed(cluster: Cluster) -> dict[str, tuple[TopicPartition, ...]]:
+    """The partitions on which the groups with members have commits; none of too many groups."""
+    listed = cluster.list_groups().groups
+    names = [one.name for one in listed if one.type in ("classic", "consumer") and one.state != "Empty"]
+    if not names or len(names) > _MOST_OTHERS:
+        return {}
+    answers = cluster.committed(names)
+    return {name: tuple(each) for name, each in answers.items() if not isinstance(each, KgroupError)}

@@ -60,7 +60,8 @@ def read_verdicts(
         else group
         for group in groups
     )
-    evidence = with_page_facts(cluster, named, {group.name: read[group.name].evidence for group in named})
+    others = read[named[0].name].shared.others
+    evidence = with_page_facts(cluster, named, {group.name: read[group.name].evidence for group in named}, others)
     return GroupVerdicts(
         named,
         {group.name: group_verdict(group, evidence[group.name]) for group in named},
