@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
 
-from msgspec.structs import astuple, replace
+from msgspec.structs import replace
 
 from kgroup.groups.commit_tags import is_plan_id
 from kgroup.groups.history.offset_jumps import (
@@ -166,7 +166,10 @@ def commits_rows(histories: Sequence[GroupHistory]) -> Iterator[tuple[str | int 
                     jump.move.value,
                     jump.by.value,
                     jump.who,
-                    *astuple(jumped)[:4],
+                    jumped.topic,
+                    jumped.partition,
+                    jumped.old_offset,
+                    jumped.new_offset,
                     jump.step,
                     jump.rebalance_distance_ms,
                 )
