@@ -8,7 +8,7 @@ groups does not show when a log start moved. So what is found is never certain.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import msgspec
@@ -73,36 +73,45 @@ def leaps(commits: Mapping[TopicPartition, Sequence[LoggedCommit]], events: Iter
     return tuple(leap for tp, of_partition in commits.items() for leap in _leap(tp, of_partition, began_ms))
 
 
-def logged_commits(events: Iterable[Event]) -> dict[TopicPartition, list[LoggedCommit]]:
-    """The commits in a group's events since the last deletion of each; of no tool, as far as that is known."""
+def logged_commits(
+    events: Iterable[Event], by_tool: Container[int] = frozenset()
+) -> dict[TopicPartition, list[LoggedCommit]]:
+    """The commits in a group's events since the last deletion of each; those at ``by_tool`` are of tools."""
     commits: dict[TopicPartition, list[LoggedCommit]] = {}
     for event in events:
         if isinstance(event, CommitWritten) and event.counts:
             if event.offset is None:
                 commits.pop(event.tp, None)
             else:
-                one = LoggedCommit(*event.tp, event.offset, event.leader_epoch, event.at_ms, event.log_offset)
+                at = event.log_offset
+                one = LoggedCommit(*event.tp, event.offset, event.leader_epoch, event.at_ms, at, by_tool=at in by_tool)
                 commits.setdefault(event.tp, []).append(one)
     return commits
 
 
 def _leap(tp: TopicPartition, commits: Sequence[LoggedCommit], began_ms: Sequence[int]) -> Iterator[Leap]:
-    """The time of a step counts from the last rebalance: nothing was read before its members had joined."""
+    """The time of a step counts from the last rebalance: nothing was read before its members had joined.
+
+    A step of a tool shows nothing of what the consumers read.
+    """
     if len(commits) <= _GAPS_TO_COMPARE:
         return
     # Nearly all partitions end here, so that this must cost little.
     farthest = usual = at = 0
     for number, (before, after) in enumerate(pairwise(commits)):
+        if after.by_tool:
+            continue
         gain = after.offset - before.offset
         if gain > farthest:
             farthest, usual, at = gain, farthest, number
         elif gain > usual:
             usual = gain
-    if farthest < LEAST_UNREAD.value or farthest <= _TIMES_MORE * usual or commits[at + 1].by_tool:
+    if farthest < LEAST_UNREAD.value or farthest <= _TIMES_MORE * usual:
         return
-    rates = [_rate(before, after, began_ms) for before, after in pairwise(commits)]
-    if rates.pop(at) > _TIMES_MORE * max(rates):
-        before, after = commits[at], commits[at + 1]
+    others = (step for number, step in enumerate(pairwise(commits)) if number != at and not step[1].by_tool)
+    rates = [_rate(*step, began_ms) for step in others]
+    before, after = commits[at], commits[at + 1]
+    if len(rates) + 1 >= _GAPS_TO_COMPARE and _rate(before, after, began_ms) > _TIMES_MORE * max(rates):
         yield Leap(tp, after.timestamp_ms, after.log_offset, before.offset, after.offset, usual)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -15,6 +15,7 @@ from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.cluster.topics import LogView
 from kgroup.groups.history.own_changes import OwnChanges
 from kgroup.groups.history.summary import GroupHistory, HistoryQuery, group_history
+from kgroup.groups.lag.from_log import commits_by_tool
 from kgroup.groups.passed_over import PassedOver, leaps, logged_commits, passed_over
 from kgroup.groups.selection import Selection, check_expected, names_of, names_only
 from kgroup.groups.timeline.steps import CrashLoop
@@ -30,6 +31,7 @@ from kgroup.model.group_log import (
 from kgroup.model.groups import ListedGroup, RowError
 from kgroup.model.kafka_tools import acl_hint
 from kgroup.model.reporter import Reporter
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.snapshots import STATE_ONLY, refuse_foreign, snapshots
 from kgroup.support.errors import KgroupError, NotAuthorized, NotFound, Unreachable
 
@@ -58,6 +60,7 @@ class HistoryRequest(msgspec.Struct, frozen=True):
 
 _DAY_MS = 86_400_000
 _JUMPS_BUDGET_S = 10.0
+_LOG_STARTS_BUDGET_S = 1.0
 
 
 def read_states(
@@ -91,6 +94,8 @@ class Histories:
         self._states = dict(states)
         self._events: dict[str, tuple[Event, ...]] = {}
         self._reach: dict[str, ScannedRange] = {}
+        self._log_starts: dict[tuple[str, int], int] = {}
+        """By group and log offset of a leap."""
         self._sessions_ms = cluster.ask(consumer_sessions, list(states))
 
     def read(self, progress: ScanProgress | None = None) -> tuple[RowError, ...]:
@@ -184,23 +189,36 @@ class Histories:
             state=self._states[group],
             commits=request.commits,
             includes=request.includes,
-            passed=_passed_over(self._cluster, self._events[group]),
+            passed=self._passed_over(group),
             own=request.own,
             closed=request.closed,
         )
         history = group_history(group, self._events[group], self._reach[group], query)
         return history.confirmed(_unread_loops(self._cluster, group, history.suspects)) if history.suspects else history
 
+    def _passed_over(self, group: str) -> tuple[PassedOver, ...]:
+        """The leaps from below the log starts; most groups have no leap, and need no request.
 
-def _passed_over(cluster: Cluster, events: Sequence[Event]) -> tuple[PassedOver, ...]:
-    """The leaps from below the log starts; most groups have no leap, and need no request."""
-    if not (found := leaps(logged_commits(events), events)):
-        return ()
+        The log start is read once for each: it may have moved since.
+        """
+        events = self._events[group]
+        by_tool = commits_by_tool(events, self._reach[group], is_empty=self._states[group] == "Empty")
+        found = leaps(logged_commits(events, by_tool), events)
+        if unknown := [leap for leap in found if (group, leap.log_offset) not in self._log_starts]:
+            starts = _log_starts(self._cluster, {leap.tp for leap in unknown})
+            self._log_starts |= {(group, leap.log_offset): starts[leap.tp] for leap in unknown if leap.tp in starts}
+        known = ((leap.tp, self._log_starts.get((group, leap.log_offset))) for leap in found)
+        return passed_over(found, {tp: start for tp, start in known if start is not None})
+
+
+def _log_starts(cluster: Cluster, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    """The log starts, as far as they can be read in a second."""
     try:
-        views = cluster.log_views(cluster.layouts({leap.tp.topic for leap in found}), [leap.tp for leap in found])
+        with cluster.time_limit(_LOG_STARTS_BUDGET_S):
+            views = cluster.log_views(cluster.layouts({tp.topic for tp in places}), places)
     except KgroupError:
-        return ()
-    return passed_over(found, {tp: view.start for tp, view in views.items() if isinstance(view, LogView)})
+        return {}
+    return {tp: view.start for tp, view in views.items() if isinstance(view, LogView)}
 
 
 def _unread_loops(cluster: Cluster, group: str, suspects: Sequence[CrashLoop]) -> tuple[CrashLoop, ...]:

@@ -69,6 +69,15 @@ def test_the_reset_of_a_tool_is_no_leap() -> None:
     assert leaps({TP: by_tool}, []) == ()
 
 
+def test_a_reset_of_a_tool_hides_no_leap() -> None:
+    log = overtaken().at(70).commit(0, 90_000)
+    reset = log.events[-1].log_offset
+
+    assert leaps(logged_commits(log.events), log.events) == ()
+    (leap,) = leaps(logged_commits(log.events, {reset}), log.events)
+    assert (leap.old, leap.new) == (1200, 9000)
+
+
 def test_what_was_never_committed_does_not_matter() -> None:
     assert leaps({TP: [LoggedCommit("orders", 0, 7, None, T0, 1)]}, []) == ()
 

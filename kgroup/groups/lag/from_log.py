@@ -85,7 +85,7 @@ def from_log(
     None: crash loops, runs, slow polls, a lost member and the roster are left out.
     """
     commits: defaultdict[TopicPartition, list[LoggedCommit]] = defaultdict(list)
-    timeline, by_tool = _timeline(events, reach, group)
+    timeline, by_tool = _timeline(events, reach, is_empty=group.is_empty)
     others: list[Event] = []
     opened: list[CommitWritten] = []
     # Nearly all events are commits: they must cost little, here and below.
@@ -146,7 +146,12 @@ def _members(timeline: GroupTimeline) -> dict[str, MemberFacts]:
     return members
 
 
-def _timeline(events: Sequence[Event], reach: ScannedRange, group: Group) -> tuple[GroupTimeline, Collection[int]]:
+def commits_by_tool(events: Sequence[Event], reach: ScannedRange, *, is_empty: bool) -> Collection[int]:
+    """The log offsets of the commits that no consumer made; ``is_empty`` is whether the group is Empty now."""
+    return _timeline(events, reach, is_empty=is_empty)[1]
+
+
+def _timeline(events: Sequence[Event], reach: ScannedRange, *, is_empty: bool) -> tuple[GroupTimeline, Collection[int]]:
     """(the timeline, log offsets of commits that no consumer made: kgroup's own, and those to the Empty group).
 
     A consumer with ``assign()`` commits while the group is Empty too, but again and again. Where the members are not
@@ -155,7 +160,7 @@ def _timeline(events: Sequence[Event], reach: ScannedRange, group: Group) -> tup
     timeline = GroupTimeline(members_known=reach.complete)
     found: set[int] = set()
     alone: defaultdict[tuple[str, int], list[CommitWritten]] = defaultdict(list)
-    maybe_empty = timeline.empty or group.is_empty
+    maybe_empty = timeline.empty or is_empty
     for event in events:
         if isinstance(event, CommitWritten):
             if event.offset is None or event.producer_id is not None or event.ending is not TransactionEnd.PLAIN:
@@ -170,7 +175,7 @@ def _timeline(events: Sequence[Event], reach: ScannedRange, group: Group) -> tup
             found |= _single_commits(alone) if timeline.empty else set()
             alone.clear()
         timeline.add(event)
-        maybe_empty = not timeline.consumers and (timeline.members_known or group.is_empty)
+        maybe_empty = not timeline.consumers and (timeline.members_known or is_empty)
     return timeline, found | _single_commits(alone)
 
 
