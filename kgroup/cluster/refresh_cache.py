@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kgroup.cluster.offsets_topic.group_log import GroupLog
     from kgroup.groups.successors import Successor
     from kgroup.model.hidden_commits import Hidden
+    from kgroup.model.read_quota import ReadQuota
     from kgroup.model.topic_partition import TopicPartition
 
 T = TypeVar("T")
@@ -42,6 +43,8 @@ class RefreshCache:
     """Hidden commits, about those that the broker showed."""
     surroundings: CachedValue[LagFacts, frozenset[str]] | None = None
     """Retention and other groups, about topics."""
+    quotas: CachedValue[tuple[ReadQuota, ...] | str, None] | None = None
+    """All quotas on reading, or why they could not be read."""
     successors: CachedValue[Mapping[str, Successor], Mapping[str, int]] | None = None
     """The groups that may have replaced others, about these and since when they are Empty."""
     ledger: CachedValue[Any, frozenset[str] | None] | None = None

@@ -13,6 +13,7 @@ from kgroup.cluster.first_records import First
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.lag_reading import LagFacts, LookBack, Need, OtherGroups, with_all_partitions
 from kgroup.cluster.offsets_topic.group_log import GroupLogs
+from kgroup.cluster.refresh_cache import CachedValue
 from kgroup.cluster.snapshot import Cluster
 from kgroup.cluster.topics import LogView, TopicLayout
 from kgroup.groups.history.own_changes import OwnChanges
@@ -57,6 +58,9 @@ _SPAN_MS = 3_600_000
 _IDLE_SPAN_MS = RATE_SPAN.value
 """For a group that has read everything only its pace matters, so less is read."""
 
+
+_QUOTAS_EVERY_S = 60.0
+"""How often quotas are read again, in seconds; the parts of many groups share them."""
 
 Quotas = tuple[ReadQuota, ...] | str
 """A string is the reason why they could not be read."""
@@ -143,12 +147,15 @@ def _quotas_of(cluster: Cluster, groups: Sequence[Group]) -> Quotas:
     """The quotas on what clients may read, if one of these groups has members and a lag that is worth a question."""
     if not any(group.members and (group.totals.lag or 0) >= LEAST_LAG.value for group in groups):
         return ()
-    from kgroup.cluster.client_quotas import read_quotas
+    known = cluster.cache.quotas
+    if known is None or not known.is_fresh(_QUOTAS_EVERY_S):
+        from kgroup.cluster.client_quotas import read_quotas
 
-    try:
-        return cluster.ask(read_quotas)
-    except KgroupError as error:
-        return error.message
+        try:
+            known = cluster.cache.quotas = CachedValue(cluster.ask(read_quotas), None)
+        except KgroupError as error:
+            return error.message
+    return known.value
 
 
 def _with_offsets_transactions(cluster: Cluster, facts: LagFacts, now_ms: int) -> LagFacts:
