@@ -139,11 +139,13 @@ def group_snapshots(reader: GroupsReader, snapshot: Snapshot, part: int) -> tupl
         return snapshots
     emptied = {each.group.name: each.evidence.state_since_ms for each in snapshots}
     successors = read_successors(reader.cluster, [each.group for each in snapshots], emptied)
+    evidence = {each.group.name: each.evidence for each in snapshots}
+    change_ends = read_change_ends(reader.cluster, [each.group for each in snapshots], evidence)
     return tuple(
         replace(
             each,
             successor=successors.get(each.group.name),
-            change_ends=read_change_ends(reader.cluster, each.group, each.evidence),
+            change_ends=change_ends.get(each.group.name, {}),
         )
         for each in snapshots
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.first_records import Span
 from kgroup.cluster.lag_reading import OtherGroups
 from kgroup.cluster.snapshot import Cluster
@@ -22,22 +23,37 @@ from kgroup.support.errors import KgroupError
 _BUDGET_S = 1.0
 
 
-def read_change_ends(cluster: Cluster, group: Group, evidence: LagEvidence) -> dict[TopicPartition, tuple[int, int]]:
-    """The log ends of lagging partitions at the ``change_moments``; most groups need no request."""
-    moments_ms, places = change_moments(evidence), [p.tp for p in group.partitions if p.lag]
-    if moments_ms is None or (group.totals.lag or 0) < LEAST_UNREAD.value:
-        return {}
+def read_change_ends(
+    cluster: Cluster, groups: Sequence[Group], known: Mapping[str, LagEvidence]
+) -> dict[str, dict[TopicPartition, tuple[int, int]]]:
+    """The log ends of lagging partitions at the ``change_moments``, by group; most groups need no request.
+
+    All groups together have a second.
+    """
+    asked = {}
+    for group in groups:
+        moments_ms = change_moments(known[group.name])
+        if moments_ms is not None and (group.totals.lag or 0) >= LEAST_UNREAD.value:
+            asked[group.name] = moments_ms, [p.tp for p in group.partitions if p.lag]
+    found: dict[str, dict[TopicPartition, tuple[int, int]]] = {}
+    if not asked:
+        return found
+    deadline = Deadline.after(_BUDGET_S)
     try:
-        with cluster.time_limit(_BUDGET_S):
-            views = cluster.log_views(cluster.layouts({tp.topic for tp in places}), places, moments_ms)
+        with cluster.time_limit(deadline.left_s):
+            layouts = cluster.layouts({tp.topic for _, places in asked.values() for tp in places})
+        for name, (moments_ms, places) in asked.items():
+            with cluster.time_limit(deadline.left_s):
+                views = cluster.log_views(layouts, places, moments_ms)
+            found[name] = {tp: _ends_at(view) for tp, view in views.items() if isinstance(view, LogView)}
     except KgroupError:
-        return {}
-    found = {}
-    for tp, view in views.items():
-        if isinstance(view, LogView):
-            before, later = (view.end if at is None else at for at in view.at_times)
-            found[tp] = before, later
+        pass  # the others are judged without them
     return found
+
+
+def _ends_at(view: LogView) -> tuple[int, int]:
+    before, later = (view.end if at is None else at for at in view.at_times)
+    return before, later
 
 
 def with_page_facts(
@@ -54,11 +70,12 @@ def with_page_facts(
     quiet = {group.name: quiet_partitions(group, known[group.name]) for group in groups}
     topics = {tp.topic for logs in quiet.values() for tp in logs}
     topics |= {p.topic for group in groups if group.is_simple for p in group.partitions if p.commit is not None}
+    change_ends = read_change_ends(cluster, groups, known)
     found = {
         group.name: replace(
             known[group.name],
             successor=successors.get(group.name),
-            change_ends=read_change_ends(cluster, group, known[group.name]),
+            change_ends=change_ends.get(group.name, {}),
         )
         for group in groups
     }
