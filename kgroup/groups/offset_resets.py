@@ -124,7 +124,8 @@ def _moved(commits: Sequence[LoggedCommit], topic_ids: Mapping[int, str]) -> lis
         read |= not commit.by_tool
         if commit.by_tool and before is not None and read and CatchupCommitTag.of(commit.metadata) is None:
             row = ResetPartition(before.offset, commit.timestamp_ms, commit, topic_ids.get(commit.log_offset))
-            if topic_ids.get(before.log_offset, row.topic_id) != row.topic_id:
+            old_id = topic_ids.get(before.log_offset)
+            if None not in (old_id, row.topic_id) and old_id != row.topic_id:
                 found.clear()  # the offsets before are of another topic
                 before = commit
                 continue

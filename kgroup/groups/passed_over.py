@@ -123,9 +123,16 @@ def _rate(before: LoggedCommit, after: LoggedCommit, began_ms: Sequence[int]) ->
 
 
 def passed_over(found: Iterable[Leap], log_starts: Mapping[TopicPartition, int]) -> tuple[PassedOver, ...]:
-    """The leaps from below the log starts, of those that are known."""
+    """The leaps over the log starts, of those that are known.
+
+    A start beyond the leap says nothing: it moved later. Streams deletes what it has read of its repartition topics.
+    """
     return tuple(
-        PassedOver(leap, start) for leap in found if (start := log_starts.get(leap.tp)) is not None and leap.old < start
+        PassedOver(leap, start)
+        for leap in found
+        if (start := log_starts.get(leap.tp)) is not None
+        and leap.old < start <= leap.new
+        and not leap.tp.topic.endswith("-repartition")
     )
 
 

@@ -225,6 +225,7 @@ def _snapshot(
         generation=evidence.generation,
         shared_instances=evidence.shared_instances,
         resets=evidence.resets,
+        of_some=evidence.of_some,
         open_commits=evidence.open_commits,
         quotas=evidence.quotas,
         leaps=evidence.leaps,

@@ -98,13 +98,41 @@ def test_one_that_has_no_partition_takes_nothing() -> None:
     assert other_deployment(described.group([], members), [], T0) is None
 
 
+@pytest.mark.parametrize(
+    ("name", "ids"),
+    [
+        ("orders-staging", ["consumer-orders-staging-1", "consumer-orders-staging-2", "rdkafka"]),
+        ("orders", ["orders-test-1", "orders-test-2", "rdkafka"]),
+    ],
+)
+def test_a_group_of_a_test_is_no_mistake(name: str, ids: Sequence[str]) -> None:
+    members = [described.member(f"m{n}", n, client_id=client_id) for n, client_id in enumerate(ids)]
+
+    assert other_deployment(described.group([], members, name=name), [], T0) is None
+
+
+def test_who_came_first_is_unknown_without_a_record_of_each() -> None:
+    """A member of the consumer protocol that restarts has a new record, one that stays has none."""
+    log = Log().at(0).generation(1, member("orders-us-0/0"))
+    here = [("orders-eu-0", "h1"), ("orders-us-0", "h2")]
+    members = [described.member(f"m{n}", n, client_id=client, host=host) for n, (client, host) in enumerate(here)]
+    classic, consumer = (
+        other_deployment(described.group([], members, type=kind), log.events, T0 + AFTER * 1000)
+        for kind in ("classic", "consumer")
+    )
+
+    assert (classic is None, consumer is None) == (False, True)
+
+
 def test_words() -> None:
-    members = [described.member(f"m{n}", n, client_id=f"orders-{who}") for n, who in enumerate(("0", "qa-0", "qa-1"))]
+    members = [
+        described.member(f"m{n}", n, client_id=f"orders-{who}") for n, who in enumerate(("0", "1", "qa-0", "qa-1"))
+    ]
 
     found = other_deployment(described.group([], members), [], T0)
 
     assert found is not None
     assert found.words(T0) == (
-        "orders-qa-0, orders-qa-1 (10.0.3.2) are of another deployment by their client ids: they have 2 of 3 "
+        "orders-qa-0, orders-qa-1 (10.0.3.2) are of another deployment by their client ids: they have 2 of 4 "
         "partitions, whose records no other member gets"
     )

@@ -93,7 +93,9 @@ LEAP = Leap(TP, T0, 7, 1200, 3400, 20)
         (2000, "offsets 1200 to 1999 are gone, 2000 to 3399 are still there: auto.", "2000-3400"),
         # It read on from the log start, as with auto.offset.reset=earliest.
         (3380, "offsets 1200 to 3379 are gone: auto.", None),
-        (5000, "offsets 1200 to 3399 are gone: auto.", None),
+        (3400, "offsets 1200 to 3399 are gone: auto.", None),
+        # It moved later.
+        (3401, None, None),
     ],
 )
 def test_what_may_have_been_passed_over(log_start: int | None, words: str | None, command: str | None) -> None:

@@ -377,7 +377,7 @@ def no_reader(snapshot: GroupSnapshot) -> Answer:
         return NO_READER.early(job)
     other = snapshot.successor
     long = emptied_ms is not None and DESERTED.value <= (for_ms or 0) < ABANDONED.value
-    critical = not quiet and long and other is None
+    critical = not quiet and long  # whether a successor has read the gap, the log does not show
     what = "reader" if after else "member"
     age = "" if for_ms is None else f" for {duration(for_ms)}"
     tool = (

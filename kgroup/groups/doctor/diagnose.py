@@ -70,15 +70,23 @@ def _diagnosis(
 
 
 def _ranked(findings: Sequence[Finding]) -> Iterable[Finding]:
-    """The findings; one that follows from another is information, and names that one."""
+    """The findings; one that follows from another is information, and names that one, which is as severe at least."""
     causes = {finding.rule: finding for finding in findings if finding.numbers.get("rebalancing", 1)}
+    followed: dict[str, str] = {}
+    worst: dict[str, Severity] = {}
     for finding in findings:
         of = (causes[rule] for rule, follow in _FOLLOW.items() if rule in causes and finding.rule in follow)
-        cause = next((each for each in of if _may_cause(each, finding)), None)
+        cause = next((each.rule for each in of if _may_cause(each, finding)), None)
         if cause is not None and finding.severity is not Severity.INFO:
-            evidence = f"{finding.evidence}; it follows from {cause.rule}"
-            finding = replace(finding, severity=Severity.INFO, evidence=evidence)
-        yield finding
+            followed[finding.rule] = cause
+            worst[cause] = max(worst.get(cause, finding.severity), finding.severity, key=lambda one: one.rank)
+    for finding in findings:
+        if cause := followed.get(finding.rule):
+            evidence = f"{finding.evidence}; it follows from {cause}"
+            yield replace(finding, severity=Severity.INFO, evidence=evidence)
+        else:
+            least = worst.get(finding.rule, finding.severity)
+            yield replace(finding, severity=max(finding.severity, least, key=lambda one: one.rank))
 
 
 def _may_cause(cause: Finding, finding: Finding) -> bool:

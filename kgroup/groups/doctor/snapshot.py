@@ -108,10 +108,12 @@ class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
     ``topics`` are the existing topics. ``gone`` are topics of commits and subscriptions that certainly do not exist. A
     topic that this user may not DESCRIBE is in neither.
     ``state_topics`` hold state of the group (``GROUP-...-changelog``). ``configs`` are the group's dynamic configs.
-    ``emptied_at_ms`` is when it became Empty for the broker, ``emptied_ms`` is each time, ``state_since_ms`` since when
-    it is in its state, which is earlier if kgroup has held it since. ``transactions`` are the open ones there,
-    ``transaction_max_ms`` is ``transaction.max.timeout.ms``. ``readiness`` is for a migration to the consumer
-    protocol. ``pending`` are its catch-ups that are not finished, ``generation`` is its newest (classic).
+    ``emptied_at_ms`` is when it became Empty for the broker, ``emptied_ms`` are all the times, ``state_since_ms`` since
+    when it is in its state, which is earlier if kgroup has held it since. ``transactions`` are the open ones on its
+    partitions, ``transaction_max_ms`` is ``transaction.max.timeout.ms``. ``resets``, ``of_some``, ``open_commits``,
+    ``quotas``, ``leaps``, ``deployment``, ``successor`` and ``change_ends`` are as in ``LagEvidence``. ``readiness`` is
+    for a migration to the consumer protocol. ``pending`` are its catch-ups that are not finished, ``generation`` is its
+    newest (classic).
     ``bootstrap`` is the bootstrap server, for commands.
     """
 
@@ -139,6 +141,7 @@ class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
     generation: GenerationWritten | None = None
     shared_instances: tuple[SharedInstance, ...] = ()
     resets: tuple[OffsetReset, ...] = ()
+    of_some: frozenset[str] = frozenset()
     open_commits: tuple[OpenCommit, ...] = ()
     quotas: tuple[ReadQuota, ...] = ()
     leaps: tuple[Leap, ...] = ()
@@ -190,6 +193,7 @@ class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
             generation=self.generation,
             shared_instances=self.shared_instances,
             resets=self.resets,
+            of_some=self.of_some,
             open_commits=self.open_commits,
             quotas=self.quotas,
             leaps=self.leaps,

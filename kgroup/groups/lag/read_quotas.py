@@ -32,10 +32,13 @@ def quota_words(quotas: Sequence[ReadQuota], group: Group, reads_per_s: float) -
 
 
 def _of_members(quotas: Sequence[ReadQuota], group: Group, reads_per_s: float) -> Iterable[ReadQuota]:
-    """The quotas that may count for a member: one of its own client id counts instead of that of each."""
+    """The quotas that may count for a member: one of its own client id counts instead of that of each.
+
+    That of a named user is left out: nothing shows that it is of these members.
+    """
     named = {quota.client_id for quota in quotas if quota.user is None}
     for quota in quotas:
-        if quota.bytes_per_s > LARGEST_RECORD_BYTES * reads_per_s:
+        if quota.bytes_per_s > LARGEST_RECORD_BYTES * reads_per_s or quota.user not in (None, EACH):
             continue
         ids = {member.client_id for member in group.members or ()}
         if quota.client_id is None or quota.client_id in ids or (quota.client_id == EACH and ids - named):

@@ -24,6 +24,7 @@ from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.lag.status import LagStatus
 from kgroup.groups.repeated_falls import RepeatedFalls, Writers, repeated_falls
 from kgroup.groups.timeline.steps import CrashLoop
+from kgroup.groups.verdict.shape import LagShape, shape_of
 from kgroup.model.groups import LoggedCommit, Member
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration
@@ -66,8 +67,12 @@ class SilentMember(msgspec.Struct, frozen=True):
 
 
 def silent_member(report: GroupLag, evidence: LagEvidence) -> SilentMember | None:
-    """The owner of what is stuck for longest, if it is static, silent for less than its session, and others commit."""
-    row = next(iter(stuck_of(report)), None)
+    """The owner of what is stuck for longest, if it is static, silent for less than its session, and others commit.
+
+    None if an open transaction explains it, or if one broker leads all that is stuck.
+    """
+    stuck = stuck_of(report)
+    row = next(iter(stuck), None)
     owner = None if row is None else row.partition.owner
     if row is None or owner is None or owner.instance_id is None or row.status is not LagStatus.STOP:
         return None
@@ -78,6 +83,8 @@ def silent_member(report: GroupLag, evidence: LagEvidence) -> SilentMember | Non
     others = [p.last_commit_ms or 0 for p in rows if p.partition.owner != owner]
     since_ms = max(own, default=None)
     if since_ms is None or session_ms is None or report.now_ms - since_ms > session_ms:
+        return None
+    if evidence.open_commits or (len(stuck) > 1 and shape_of(report).kind is LagShape.ONE_BROKER):
         return None
     is_silent = since_ms == row.last_commit_ms and max(others, default=0) > since_ms
     return SilentMember(owner, since_ms, session_ms) if is_silent else None

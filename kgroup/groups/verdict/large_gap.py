@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kgroup.groups.lag.evidence import EvidenceSource, LagEvidence
+from kgroup.groups.lag.evidence import LagEvidence
 from kgroup.groups.lag.hot_partitions import hot_partitions
 from kgroup.groups.lag.rates import Rates, rate_words, reading_rate, slow_outlook
 from kgroup.groups.lag.read_quotas import quota_words
@@ -72,11 +72,9 @@ def large_gap(report: GroupLag, evidence: LagEvidence) -> LargeGap | None:
 
 
 def slowed_by_quota(group: Group, evidence: LagEvidence, gap: LargeGap | None) -> str | None:
-    """The quota that may be why a gap grows, or why that is not known; None without one."""
+    """The quota that may be why a gap grows; None without one, or if that is not known (``LagEvidence.unknown``)."""
     if gap is None or gap.seconds is not None or not group.members:
         return None
-    if why := evidence.unknown.get(EvidenceSource.QUOTAS):
-        return f"whether a quota slows its members could not be read: {why}"
     return quota_words(evidence.quotas, group, gap.reads)
 
 

@@ -29,6 +29,7 @@ from tests.helpers.cases.doctor import (
     WARNING,
     A,
     B,
+    H,
     M,
     S,
     having,
@@ -103,6 +104,16 @@ def test_a_partition_waits_for_the_transaction_that_holds_its_offset() -> None:
     found = {item.rule: item.severity for item in told}
     assert (found["pending-commit"], found["stalled-commits"]) == (WARNING, INFO)
     assert not [command for item in told for command in item.commands if "reset" in command]
+
+
+def test_a_cause_is_as_severe_as_what_follows_from_it() -> None:
+    held = doctor_of_offsets.in_transaction(2 * M).open_commits
+    alone, both = (diagnose_group(replace(doctor_of_offsets.standing(3 * H), open_commits=each)) for each in ((), held))
+
+    (stuck,) = (item for item in alone.findings if item.rule == "stalled-commits")
+    found = {item.rule: item.severity for item in both.findings}
+    assert stuck.severity is CRITICAL
+    assert (found["pending-commit"], found["stalled-commits"]) == (CRITICAL, INFO)
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,10 @@ MEMBERS = (member("pay-0"), member("pay-1"))
         # Of each client id, unless all have their own.
         ((ReadQuota(200, EACH), PAY), "each client id may read 200 B/s"),
         ((ReadQuota(200, EACH), PAY, ReadQuota(900, "pay-1")), "client id pay-0 may read 300 B/s"),
-        # Of a user: it may be theirs.
-        ((ReadQuota(200, user="alice"),), "user alice may read 200 B/s at each broker (quota): that slows its members, "
-                                         "whose user is not shown, or"),
+        # Of a user: nothing shows that it is theirs. Each user is some user.
+        ((ReadQuota(200, user="alice"), ReadQuota(100, EACH, "alice")), None),
+        ((ReadQuota(200, user=EACH),), "each user may read 200 B/s at each broker (quota): that slows its members, "
+                                       "whose user is not shown, or"),
         ((ReadQuota(200, EACH, EACH),), "each client id of each user may read 200 B/s"),
         ((ReadQuota(200, "other", "alice"),), None),
         # What it reads, 2 records a second, cannot use it up.

@@ -394,8 +394,7 @@ def test_what_is_concluded(
             judged([Part(n, 90_000, owner=OWNERS[n], **SLOW) for n in range(4)],
                    unknown={EvidenceSource.QUOTAS: "no DESCRIBE_CONFIGS on the Cluster"}),
             {
-                "->": "3 members for 4 partitions; whether a quota slows its members could not be read: no "
-                "DESCRIBE_CONFIGS on the Cluster",
+                "->": "3 members for 4 partitions",
             },
         ),
         # ... and it drains: do nothing.
