@@ -115,10 +115,12 @@ def undo_jump(group: str, jump: OffsetJump, closed: Container[str] = frozenset()
     ``closed`` are catch-ups that are known to be finished, so that they cannot be cancelled. None for a move that a
     catch-up made back, for changes in the journal (``undo`` has their ids), for offsets that alternate, for a time
     outside the calendar, where there was no group before, where the topic was another one, where the catch-up was
-    cancelled, and where the records before were deleted.
+    cancelled, and where the records before were deleted. Nor for the only member's own move back: it reads again on
+    purpose, or gives back what it has not processed, as Java's consumer protocol does, and an undo would skip that.
     """
     is_past = jump.is_first_record or jump.is_of_old_topic or jump.is_cancelled or jump.passed
-    if is_past or jump.move is CommitMove.ALTERNATING:
+    is_own = jump.move is CommitMove.BACK and jump.by is CommitAuthor.MEMBER
+    if is_past or is_own or jump.move is CommitMove.ALTERNATING:
         return None
     if jump.who in closed and jump.moved is not None and jump.moved > 0:
         return undo_move(group, jump.at_ms)

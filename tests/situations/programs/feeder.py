@@ -64,8 +64,10 @@ class Feeder:
     def __exit__(self, *exc_info: object) -> None:
         self._over.set()
         self._thread.join()
-        assert self._producer.flush(30) == 0
-        assert not self._failed, self._failed
+        failed = [*self._failed]
+        self._producer.purge()  # what a broker that a row has stopped does not take
+        self._producer.flush(30)
+        assert not failed, failed
 
     def feed(self, topic: str, partition: int, feed: Feed) -> None:
         """From now on, until it is quiet."""
