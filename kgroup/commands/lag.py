@@ -44,6 +44,7 @@ from kgroup.support.hint import Hint
 from kgroup.support.units import plural
 
 if TYPE_CHECKING:
+    from kgroup.groups.lag.evidence import LagEvidence
     from kgroup.groups.verdict.group import GroupVerdict
 
 check_option = partial(typer.Option, rich_help_panel="As a check (exit 8)")
@@ -288,11 +289,12 @@ class _LagMeasurement:
         pending.note(run.reporter, (group.name for group in groups))
         lines, documents = pending.lines_for(read), pending.documents_for(read)
         unread.add(read)
+        judged = _judged(cluster, groups, read) if need.surroundings else {}
         measured = []
         for group in groups:
             name, known = group.name, read[group.name]
             report = measure_lag(group, known.evidence)
-            verdict = _verdict(group, report, known) if need.surroundings else None
+            verdict = _verdict(group, report, judged[name]) if need.surroundings else None
             past = lags_of_rows(report, known.evidence, level) if run.format is Format.WIDE else {}
             measured.append(
                 MeasuredGroup(report, self._violations(report), verdict, documents[name], lines[name], past)
@@ -351,11 +353,19 @@ def _of_topics(group: Group, topics: TopicFilter) -> Group:
     return replace(group, partitions=tuple(p for p in group.partitions if topics.has(p.topic, p.partition)))
 
 
-def _verdict(group: Group, report: GroupLag, read: GroupFacts) -> GroupVerdict:
+def _verdict(group: Group, report: GroupLag, evidence: LagEvidence) -> GroupVerdict:
     # Imported here: with many groups there are no verdicts.
     from kgroup.groups.verdict.group import group_verdict
 
-    return group_verdict(group, read.evidence, report)
+    return group_verdict(group, evidence, report)
+
+
+def _judged(cluster: Cluster, groups: Sequence[Group], read: Mapping[str, GroupFacts]) -> Mapping[str, LagEvidence]:
+    """The evidence as ``describe`` judges it."""
+    from kgroup.queries.page_facts import with_page_facts
+
+    known = {group.name: read[group.name].evidence for group in groups}
+    return with_page_facts(cluster, groups, known, read[groups[0].name].shared.others)
 
 
 def _exported(path: str | None, groups: Sequence[MeasuredGroup], cluster: ClusterRef, made: Outcome) -> ExportedMetrics:

@@ -104,8 +104,8 @@ class StatusResult(msgspec.Struct, frozen=True, gc=False):
     be older: ``since_ms`` is then the start of the scanned range. ``repeats`` is the number of commits of a STALL: of
     one offset, or from ``lowest`` to ``highest`` if it goes back and forth. ``back`` is the number of offsets that a
     REWIND moved backwards, at ``back_at_ms``, except one of ``repeated_falls``; a partition without a reader has them
-    too. ``caught_up`` is whether an OK partition is at the log end, or was at one of its last commits, so that all
-    unread records are newer.
+    too. ``back_by_tool``: no member did it, so that an undo skips nothing that a member gave back. ``caught_up`` is
+    whether an OK partition is at the log end, or was at one of its last commits, so that all unread records are newer.
     """
 
     status: LagStatus | None
@@ -117,6 +117,7 @@ class StatusResult(msgspec.Struct, frozen=True, gc=False):
     highest: int | None = None
     back: int | None = None
     back_at_ms: int | None = None
+    back_by_tool: bool = False
     caught_up: bool = False
 
     @property
@@ -197,7 +198,14 @@ def no_reader(reading: CommitReading, emptied_ms: int | None, rules: StatusRules
     rewound = _rewound(reading, last_rewind(reading.commits), rules) if len(reading.commits) > 1 else None
     if rewound is None:
         return StatusResult(LagStatus.NO_READER, since, at_least=at_least)
-    return StatusResult(LagStatus.NO_READER, since, at_least=at_least, back=rewound.back, back_at_ms=rewound.back_at_ms)
+    return StatusResult(
+        LagStatus.NO_READER,
+        since,
+        at_least=at_least,
+        back=rewound.back,
+        back_at_ms=rewound.back_at_ms,
+        back_by_tool=rewound.back_by_tool,
+    )
 
 
 def _rewound(reading: CommitReading, went_back: int | None, rules: StatusRules) -> StatusResult | None:
@@ -222,7 +230,9 @@ def _rewound(reading: CommitReading, went_back: int | None, rules: StatusRules) 
             return None if is_back and (harmless or not goes_on) else StatusResult(LagStatus.REWIND, at_ms)
     if is_back:
         return None
-    return StatusResult(LagStatus.REWIND, at_ms, back=before.offset - after.offset, back_at_ms=at_ms)
+    return StatusResult(
+        LagStatus.REWIND, at_ms, back=before.offset - after.offset, back_at_ms=at_ms, back_by_tool=after.by_tool
+    )
 
 
 def recent_commits(commits: Sequence[LoggedCommit], rules: StatusRules = DEFAULT_RULES) -> list[LoggedCommit]:

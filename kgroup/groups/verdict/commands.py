@@ -107,12 +107,12 @@ def is_one_record(row: PartitionLag, report: GroupLag) -> bool:
 
 
 def _rewound_at_ms(report: GroupLag) -> int | None:
-    """When the offsets of the REWOUND line were moved; None if no partition is rewound, or the time is unknown.
+    """When a tool moved the offsets of the REWOUND line; None if none did, or the time is unknown.
 
     The partitions of one reset are committed within a second: the earliest of these times counts. A rewind of another
     time is left out: to return to before it would undo more than the move that the line reports.
     """
-    rewound = [p.status_result for p in report.partitions if p.status_result.back]
+    rewound = [p.status_result for p in report.partitions if p.status_result.back and p.status_result.back_by_tool]
     if not rewound:
         return None
     worst_ms = max(rewound, key=lambda result: result.back or 0).back_at_ms

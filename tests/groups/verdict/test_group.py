@@ -996,6 +996,8 @@ def test_a_transaction_whose_begin_nobody_tells_is_older_than_its_last_record() 
 
 GOING_BACK = (*steady(10_001_204, 100, 4 * MINUTE + 5 * SECOND), *steady(10_000_000, 10, 2 * SECOND, times=4))
 REWOUND = replace(FINE[0], lag=50_000, commits=GOING_BACK)
+BY_TOOL = (*GOING_BACK[:-4], structs.replace(GOING_BACK[-4], by_tool=True), *GOING_BACK[-3:])
+RESET_BACK = replace(REWOUND, commits=BY_TOOL)
 ONE_STOPPED = Part(0, 344, 2.4, last_ago=15 * MINUTE, age=15 * MINUTE)
 HISTORY = "kgroup history orders-enrich"
 PEEK = "kgroup peek orders-enrich"
@@ -1039,19 +1041,21 @@ SKIP = "kgroup reset orders-enrich --to-offset payments:3=8812338 --save-skipped
         (judged(FINE, "PreparingRebalance"), [HISTORY]),
         (judged([*FINE[1:], ONE_STOPPED], "PreparingRebalance"), [HISTORY, PEEK]),
         (judged(FINE), []),
-        (judged([*FINE[1:], REWOUND]), ["kgroup undo orders-enrich --as-of {}"]),
+        # A member that goes back itself reads again, or gives back what it has not processed.
+        (judged([*FINE[1:], REWOUND]), []),
+        (judged([*FINE[1:], RESET_BACK]), ["kgroup undo orders-enrich --as-of {}"]),
         # NO-READER, and no longer REWIND.
         (
-            judged([replace(REWOUND, owner=None, age=HOUR)], "Empty", (), state_since_ms=NOW - 2 * MINUTE),
+            judged([replace(RESET_BACK, owner=None, age=HOUR)], "Empty", (), state_since_ms=NOW - 2 * MINUTE),
             ["kgroup undo orders-enrich --as-of {}"],
         ),
         # Partitions of one reset: the earliest of its commits.
         (
             judged([
                 *FINE[2:],
-                REWOUND,
-                replace(REWOUND, number=1, commits=tuple(
-                    structs.replace(c, partition=1, timestamp_ms=c.timestamp_ms + 400) for c in GOING_BACK)),
+                RESET_BACK,
+                replace(RESET_BACK, number=1, commits=tuple(
+                    structs.replace(c, partition=1, timestamp_ms=c.timestamp_ms + 400) for c in BY_TOOL)),
             ]),
             ["kgroup undo orders-enrich --as-of {}"],
         ),
@@ -1075,7 +1079,7 @@ SKIP = "kgroup reset orders-enrich --to-offset payments:3=8812338 --save-skipped
         (judged([Part(n, 60_000, owner=OWNERS[n], **SLOW) for n in (0, 1)]), [CATCH_UP]),
         (judged([Part(0, 90_000, **DRAINS)]), [CATCH_UP]),
         (judged([Part(0, 50_000, **DRAINS)]), []),
-        (judged([PILL_PART, REWOUND]), [PEEK, SKIP, "kgroup undo orders-enrich --as-of {}"]),
+        (judged([PILL_PART, RESET_BACK]), [PEEK, SKIP, "kgroup undo orders-enrich --as-of {}"]),
     ],
 )  # fmt: skip
 def test_the_commands_that_follow(found: GroupVerdict, commands: list[str]) -> None:
