@@ -221,7 +221,7 @@ def test_the_context_has_where_and_how_fast_it_is_replayed(
     assert f'--master local[1], from context "prod" ({file}:5)' in planned
     assert f'--rate 20/s, from context "prod" ({file}:6)' in planned
     assert f'--dead-letter-topic {dead}, from context "prod" ({file}:7)' in planned
-    typed = kgroup("catchup", "start", crashed.group, *to, "--rate", "none", "--master", "local[2]", *prod).stdout
+    typed = kgroup("catchup", "start", crashed.group, *to, "--rate", "off", "--master", "local[2]", *prod).stdout
     assert re.findall("--(.+), from context", typed) == [f"dead-letter-topic {dead}"]
 
     plan = released(kgroup, crashed, *prod)
