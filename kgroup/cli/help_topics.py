@@ -35,7 +35,7 @@ def _rights() -> str:
 
 RUNBOOKS = {
     "catch-up": "after a crash: start at the log end, then replay the gap",
-    "slower": "slow a replay down that is too much for brokers or consumers",
+    "slower": "slow a replay down that is too much for the others",
     "skipped": "replay what a reset skipped",
     "open-catchups": "list catch-ups that are not finished; exit 8 (cron)",
     "lag-check": "list groups that are late or stuck; exit 8 (cron)",

@@ -1,4 +1,4 @@
-# slow a replay down that is too much for brokers or consumers
+# slow a replay down that is too much for the others
 set -eu
 export KGROUP_CONTEXT=prod
 kgroup catchup throttle "$GROUP" 500/s --yield-to lag-time=30s --execute
