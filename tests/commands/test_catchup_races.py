@@ -80,7 +80,7 @@ def test_a_replay_that_hangs_across_a_resume_delivers_nothing_more(
         with frozen(first):
             (listed,) = kgroup.process("catchup", "list", "-o", "json", env=other).data
             stopped = kgroup.process("catchup", "stop", plan, "--execute", env=other)
-            done = kgroup.process("catchup", "resume", plan, *LOCAL, "--rate", "none", "--execute", env=other)
+            done = kgroup.process("catchup", "resume", plan, *LOCAL, "--rate", "off", "--execute", env=other)
             assert copied(world, copy) == gap_of(crashed)
         woken = first.ends(6)
         shown = kgroup.process("catchup", "show", plan, env=other)

@@ -153,7 +153,7 @@ def test_a_signal_ends_it_cleanly_and_it_is_gone_on_with_to_the_same_sink(
     assert "stopped" in kgroup("catchup", "show", plan).stdout.splitlines()[0]
 
     dry = kgroup("catchup", "resume", plan)
-    done = kgroup.process("catchup", "resume", plan, "--master", "local[2]", "--rate", "none", "--execute")
+    done = kgroup.process("catchup", "resume", plan, "--master", "local[2]", "--rate", "off", "--execute")
 
     assert "Nothing was changed. To deliver to topic" in dry.stdout
     assert "VERIFIED" in done.stdout

@@ -93,7 +93,7 @@ def test_a_ledger_that_takes_no_records(
                 stopped = process.ends(3)
         assert "400 offsets not delivered; to continue: kgroup catchup resume" in stopped.stderr
         assert copied(three, copy) == []
-        assert "VERIFIED" in catchup("resume", "--master", "local[2]", "--rate", "none")
+        assert "VERIFIED" in catchup("resume", "--master", "local[2]", "--rate", "off")
 
     places = [f"{topic}:{partition}:{offset}" for partition in (0, 1) for offset in range(100, 300)]
     assert copied(three, copy) == sorted(places)

@@ -261,7 +261,7 @@ def test_rights_that_are_taken_away_while_records_are_replayed(bob: Bob) -> None
         assert f"kgroup catchup resume {plan['plan_id']}" in failed.stderr
         words = ("resume", plan["plan_id"], *go_on)
 
-    bob("resume", bob.group, "--rate", "none", "--master", "local[1]", "--execute", exit_code=0)
+    bob("resume", bob.group, "--rate", "off", "--master", "local[1]", "--execute", exit_code=0)
     assert copied(bob.world, bob.copy) == bob.gap
 
 

@@ -55,7 +55,7 @@ def test_broken_off_and_gone_on_with(
     assert len(copied(world, copy)) < 25, stderr
 
     other = kgroup("catchup", "resume", plan, "--where", "partition = 1", "--execute", exit_code=6)
-    go_on = ("--master", "local[2]", "--rate", "none", "--report", str(report), "--execute")
+    go_on = ("--master", "local[2]", "--rate", "off", "--report", str(report), "--execute")
     kgroup("catchup", "resume", plan, *go_on)
 
     assert "[sink-set]" in other.stderr
