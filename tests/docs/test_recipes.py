@@ -293,7 +293,7 @@ def test_slower_and_open_catchups(runbook: Runbook, bootstrap: str, world: Kafka
     slower = runbook.run("slower", names)
 
     assert re.fullmatch(rf"cu-\w+,{topic},released,pending,60,60,.*\n", found.stdout)
-    assert "THROTTLE  500/s, yields to lag-time=30s, set " in slower.stdout
+    assert "THROTTLE   500/s, yields to lag-time=30s, set " in slower.stdout
     runbook.script(f"kgroup catchup cancel {topic} --execute", PROD)
     assert runbook.run("open-catchups", names).stdout == ""
 
