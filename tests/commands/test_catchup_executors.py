@@ -1,7 +1,6 @@
-"""Whole replays on YARN, on Kubernetes and on other disks, with an executor killed: nothing is lost, nothing is twice.
+"""Whole replays on YARN and on other disks, with an executor killed: nothing is lost, nothing is twice.
 
-The containers and pods are processes of this machine; YARN itself and Spark's schedulers of both are real. Their Python
-does not have kgroup.
+The containers are processes of this machine; YARN and Spark's scheduler of it are real. Their Python has no kgroup.
 """
 
 from __future__ import annotations
@@ -19,13 +18,11 @@ import pytest
 from kgroup.catchup.spark.ready import DriverSetup, check
 from kgroup.catchup.spark.settings import SparkSettings
 from tests.helpers.catchup.catchups import copied, offsets, plan_said, written
-from tests.helpers.catchup.kubernetes_api import kubernetes
 from tests.helpers.catchup.replays import seen
 from tests.helpers.catchup.spark_cluster import (
     archived_python,
     executors_in,
     on_another_disk,
-    python_without_kgroup,
     running_cluster,
 )
 from tests.helpers.catchup.spark_kills import source_topic
@@ -55,7 +52,7 @@ class OtherCluster:
     example: str
     replaced: dict[str, str]
     executors: Callable[[], list[int]]
-    names: Callable[[], str]
+    names: Callable[[], str] | None
     options: tuple[str, ...] = ()
 
 
@@ -66,25 +63,8 @@ def on_yarn(ready: DriverSetup, directory: Path) -> Iterator[OtherCluster]:
         small = ("spark.executor.instances=2", "spark.executor.cores=1", "spark.yarn.am.memory=512m")
         # Else Spark would send its 400 MB of jars to each container.
         jars = f"spark.yarn.jars=local:{ready.home}/jars/*"
-        log = directory / "yarn.log"
         found = {ARCHIVE: str(archived_python(directory))}
-        yield OtherCluster("yarn", found, lambda: executors_in(directory), log.read_text, conf(*small, jars))
-
-
-@contextmanager
-def on_kubernetes(ready: DriverSetup, directory: Path) -> Iterator[OtherCluster]:
-    """Its executors are allocated when tasks wait, and are given back when they are idle."""
-    with kubernetes(ready, directory) as (address, pods):
-        found = {
-            "https://kubernetes.default.svc": address,
-            "kgroup.data.svc": "127.0.0.1",
-            "0.0.0.0": "127.0.0.1",
-        }
-        python = f"spark.pyspark.python={python_without_kgroup(directory)}"
-        few = ("spark.dynamicAllocation.maxExecutors=2", "spark.dynamicAllocation.executorIdleTimeout=2s")
-        yield OtherCluster(
-            "kubernetes", found, lambda: executors_in(directory), lambda: " ".join(pods.made), conf(python, *few)
-        )
+        yield OtherCluster("yarn", found, lambda: executors_in(directory), None, conf(*small, jars))
 
 
 @contextmanager
@@ -108,9 +88,7 @@ def context_of(cluster: OtherCluster, bootstrap: str) -> tuple[str, ...]:
         text = text.replace(shown, here)
     Path(os.environ["KGROUP_CONFIG"]).write_text(text, encoding="utf-8")
     small = ("spark.executor.memory=512m", "spark.executor.extraJavaOptions=-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
-    driver = (
-        () if cluster.example == "kubernetes" else ("spark.driver.host=127.0.0.1", "spark.driver.bindAddress=127.0.0.1")
-    )
+    driver = ("spark.driver.host=127.0.0.1", "spark.driver.bindAddress=127.0.0.1")
     return ("--context", "prod", *conf(*small, *driver), *cluster.options)
 
 
@@ -118,7 +96,6 @@ def context_of(cluster: OtherCluster, bootstrap: str) -> tuple[str, ...]:
     "kind",
     [
         pytest.param(on_yarn, marks=pytest.mark.programs("bash", "chmod", "ln"), id="yarn"),
-        pytest.param(on_kubernetes, id="kubernetes"),
         pytest.param(on_other_disks, marks=pytest.mark.programs("mount", "unshare"), id="other-disks"),
     ],
 )
@@ -136,7 +113,7 @@ def test_copied_exactly_once_though_an_executor_dies(
             victim = wait_for(cluster.executors, "an executor", 10)[0]
             os.kill(victim, signal.SIGKILL)
             result = process.ends(0, within_s=240)
-        names = cluster.names()
+        names = plan if cluster.names is None else cluster.names()
 
     (shown,) = result.data
     assert (shown["plan_id"], shown["state"], shown["totals"]["verified"]) == (plan, "done", True)
@@ -144,7 +121,7 @@ def test_copied_exactly_once_though_an_executor_dies(
     assert copied(world, copy) == sorted(f"{topic}:{one.partition}:{one.offset}" for one in source)
     assert len(copied(world, copy, "read_uncommitted")) > len(source), "no kill hit a transaction"
     assert set(offsets(world, group)) == {(topic, 0), (topic, 1)}
-    assert f"{plan}" in names
+    assert plan in names
 
 
 @pytest.mark.programs("mount", "unshare")

@@ -23,8 +23,15 @@ class Running:
     listener: threading.Thread = field(default_factory=threading.Thread)
 
     def says(self, text: str, within_s: float = 60.0) -> str:
-        """Wait for a line with this text."""
-        return wait_for(lambda: next((line for line in self.lines if text in line), None), f"{text!r} said", within_s)
+        """Wait for a line with this text; it fails at once if the process has ended without it."""
+
+        def said() -> str | None:
+            ended = self.process.poll() is not None and not self.listener.is_alive()
+            found = next((line for line in self.lines if text in line), None)
+            assert found or not ended, f"it ended without {text!r}:\n" + "\n".join(self.lines)
+            return found
+
+        return wait_for(said, f"{text!r} said", within_s)
 
     def ends(self, exit_code: int, within_s: float = 60) -> Result:
         """Wait for its end."""
