@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kgroup.cluster.open_transactions import OpenTransactions
     from kgroup.cluster.topic_retention import TopicRetentions
 
-_OTHERS_LIMIT = 2000
+OTHERS_LIMIT = 2000
 """In a cluster with more groups than this, the other groups of a topic are not looked for (1,000 per request)."""
 
 _ACTIVITIES_LIMIT = 50
@@ -307,7 +307,7 @@ async def _other_groups(
     try:
         listing = await coordinators.list_groups()
         names = [group.name for group in listing.groups if group.type in ("classic", "consumer")]
-        if len(names) > _OTHERS_LIMIT:
+        if len(names) > OTHERS_LIMIT:
             return f"there are {plural(len(names), 'group')}, too many to be asked"
         answers = await coordinators.committed(names)
     except KgroupError as error:

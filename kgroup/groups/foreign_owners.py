@@ -140,7 +140,7 @@ def _streams(
     client = next((m.client_id for m in members if re.fullmatch(_STREAMS_CLIENT, m.client_id)), None)
     with_commits = [p for p in partitions if p.commit]
     topics = dict.fromkeys(p.topic for p in with_commits)
-    own = next((topic for topic in topics if _is_repartition_topic(topic, name)), None)
+    own = next((topic for topic in topics if topic.startswith(f"{name}-") and is_repartition_topic(topic)), None)
     marked = next((p.tp for p in with_commits if p.commit and _is_streams_metadata(p.commit.metadata)), None)
     if assignor in _STREAMS_ASSIGNORS:
         evidence = f'(assignor "{assignor}")'
@@ -161,8 +161,9 @@ def _streams(
     )
 
 
-def _is_repartition_topic(topic: str, group: str) -> bool:
-    return topic.startswith(f"{group}-") and topic.endswith("-repartition")
+def is_repartition_topic(topic: str) -> bool:
+    """Whether it is named as a topic of Kafka Streams for itself; its records are deleted once they are read."""
+    return topic.endswith("-repartition")
 
 
 def _is_streams_metadata(metadata: str) -> bool:

@@ -13,6 +13,7 @@ from itertools import pairwise
 
 import msgspec
 
+from kgroup.groups.foreign_owners import is_repartition_topic
 from kgroup.groups.thresholds import LEAST_UNREAD
 from kgroup.model.group_log import CommitWritten, EpochWritten, Event, GenerationWritten
 from kgroup.model.groups import LoggedCommit, Partition
@@ -132,7 +133,7 @@ def passed_over(found: Iterable[Leap], log_starts: Mapping[TopicPartition, int])
         for leap in found
         if (start := log_starts.get(leap.tp)) is not None
         and leap.old < start <= leap.new
-        and not leap.tp.topic.endswith("-repartition")
+        and not is_repartition_topic(leap.tp.topic)
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from kgroup.cluster.lag_reading import OtherGroups
+from kgroup.cluster.lag_reading import OTHERS_LIMIT, OtherGroups
 from kgroup.cluster.refresh_cache import CachedValue
 from kgroup.cluster.snapshot import Cluster
 from kgroup.groups.successors import Successor, candidates, partitions_left, successor
@@ -14,7 +14,7 @@ from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.lag_cache import SURROUNDINGS_EVERY_S
 from kgroup.support.errors import KgroupError
 
-_MOST_OTHERS, _MOST_CANDIDATES = 2000, 5
+_MOST_CANDIDATES = 5
 _BUDGET_S = 1.0
 
 
@@ -72,7 +72,7 @@ def _committed(cluster: Cluster) -> dict[str, tuple[TopicPartition, ...]]:
     """The partitions on which the groups with members have commits; none of too many groups."""
     listed = cluster.list_groups().groups
     names = [one.name for one in listed if one.type in ("classic", "consumer") and one.state != "Empty"]
-    if not names or len(names) > _MOST_OTHERS:
+    if not names or len(names) > OTHERS_LIMIT:
         return {}
     answers = cluster.committed(names)
     return {name: tuple(each) for name, each in answers.items() if not isinstance(each, KgroupError)}

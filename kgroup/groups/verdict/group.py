@@ -407,7 +407,7 @@ def _owner_lives(row: PartitionLag, report: GroupLag, evidence: LagEvidence) -> 
 
 
 def _commits_others(row: PartitionLag, report: GroupLag, evidence: LagEvidence) -> bool:
-    """Whether the owner of a stuck partition has committed another one since it has both, and goes on: it polls."""
+    """Whether the owner of a stuck partition has committed another one since it has both, and continues: it polls."""
     owner, since_ms = row.partition.owner, row.status_result.since_ms
     return since_ms is not None and any(
         p.partition.owner is not None
