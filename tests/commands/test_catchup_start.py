@@ -26,7 +26,7 @@ from tests.helpers.catchup.catchups import KINDS, LOCAL, Crash, crash, offsets, 
 from tests.helpers.catchup.ledgers import delivery
 from tests.helpers.command_line import CommandLine, QuietReporter
 from tests.helpers.kafka_world import KafkaWorld
-from tests.helpers.members import Members
+from tests.helpers.members import Member, Members
 from tests.helpers.waiting import read_line, wait_for
 
 pytestmark = pytest.mark.usefixtures("ledger")
@@ -229,14 +229,20 @@ def test_a_live_group_is_left_alone(
     assert CATCHUP_INSTANCE_ID not in kgroup("describe", group, "--members", "-o", "json").stdout
 
 
-def test_it_waits_for_the_group_to_be_empty(
-    kgroup: CommandLine, world: KafkaWorld, name: Name, members: Members
-) -> None:
+def with_member(world: KafkaWorld, name: Name, members: Members) -> tuple[str, str, Member]:
+    """A topic with a gap, its group, and the group's member."""
     topic, group = world.topic(name("orders"), 1), name("svc")
     world.produce(topic, 10)
     world.commit(group, {(topic, 0): 3})
     member = members.classic(group, topic)
     members.stable(member, partitions=1)
+    return topic, group, member
+
+
+def test_it_waits_for_the_group_to_be_empty(
+    kgroup: CommandLine, world: KafkaWorld, name: Name, members: Members
+) -> None:
+    topic, group, member = with_member(world, name, members)
     process = kgroup.start("catchup", "start", group, "--release-only", "--wait-empty", "--execute")
     assert "WAIT" in read_line(process.stderr)
 
@@ -251,11 +257,7 @@ def test_workers_are_tried_before_the_wait(
     kgroup: CommandLine, world: KafkaWorld, name: Name, members: Members
 ) -> None:
     """What fails there is known at once, and a trial after the wait would end when the pods are back."""
-    topic, group = world.topic(name("orders"), 1), name("svc")
-    world.produce(topic, 10)
-    world.commit(group, {(topic, 0): 3})
-    member = members.classic(group, topic)
-    members.stable(member, partitions=1)
+    topic, group, member = with_member(world, name, members)
     start = ("catchup", "start", group, "--wait-empty", "--within", "120s", *LOCAL, "--execute")
 
     refused = kgroup.process(*start, "--to-command", "no-such-program --fast", exit_code=6)

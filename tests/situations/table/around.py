@@ -1,5 +1,7 @@
 """What changed around a group, in its deployments or its producers; its members do what they are made for."""
 
+from dataclasses import replace
+
 from tests.situations.row import Action, At, Feed, Moment, Program, Row, Says
 
 NO_MORE = "(no|nothing)[^\\n]*(arriv|came|comes|produced)|(arriv|produc)[^\\n]*(stopped|ended)"
@@ -18,32 +20,27 @@ BY_AUTO_OFFSET_RESET = Says(
     describe="t:0.*(auto.offset.reset|passed over|skipped|out of range|deleted)", doctor="auto.offset.reset|passed over"
 )
 
+OVER = Row(
+    id="passed-over",
+    cause="1,500 records of t:0 were deleted while it was stopped; auto.offset.reset=latest passed over 1,500 more",
+    programs=(Program(commit="auto", settings={"auto.offset.reset": "latest"}),),
+    feed=Feed(per_s=5),
+    begin=PASSED_OVER,
+    at=(At("t:0"),),
+    reads=("t:0", "t:1"),
+    right=BY_AUTO_OFFSET_RESET,
+    allowed=WHILE_STOPPED,
+    wrong=Says(describe="no member committed", history="by no-member"),
+    harms=("reset --to-latest",),
+)
+
 ROWS = (
-    Row(
-        id="passed-over",
-        cause="1,500 records of t:0 were deleted while it was stopped; auto.offset.reset=latest passed over 1,500 more",
-        programs=(Program(commit="auto", settings={"auto.offset.reset": "latest"}),),
-        feed=Feed(per_s=5),
-        begin=PASSED_OVER,
-        at=(At("t:0"),),
-        reads=("t:0", "t:1"),
-        right=BY_AUTO_OFFSET_RESET,
-        allowed=WHILE_STOPPED,
-        wrong=Says(describe="no member committed", history="by no-member"),
-        harms=("reset --to-latest",),
-    ),
-    Row(
+    OVER,
+    replace(
+        OVER,
         id="passed-over-each",
         cause="as passed-over, by a client that commits each record, and so as often where it reads what is there",
         programs=(Program(commit="each", settings={"auto.offset.reset": "latest"}),),
-        feed=Feed(per_s=5),
-        begin=PASSED_OVER,
-        at=(At("t:0"),),
-        reads=("t:0", "t:1"),
-        right=BY_AUTO_OFFSET_RESET,
-        allowed=WHILE_STOPPED,
-        wrong=Says(describe="no member committed", history="by no-member"),
-        harms=("reset --to-latest",),
     ),
     Row(
         id="group-renamed",
