@@ -12,7 +12,7 @@ from kgroup.cluster.broker_errors import CLUSTER_AUTHORIZATION_FAILED, NONE, gro
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.model.kafka_tools import acl_hint
 from kgroup.model.read_quota import EACH, ReadQuota
-from kgroup.support.errors import KgroupError, NotAuthorized
+from kgroup.support.errors import NotAuthorized
 
 CONSUMER_BYTES, PRODUCER_BYTES = "consumer_byte_rate", "producer_byte_rate"
 _NEWEST = 1
@@ -44,21 +44,19 @@ async def client_quotas(client: CoordinatorClient) -> tuple[ClientQuota, ...]:
     )
 
 
-async def read_quotas(client: CoordinatorClient) -> tuple[ReadQuota, ...] | str:
-    """All quotas on reading, by client id and user; or why they could not be read."""
+async def read_quotas(client: CoordinatorClient) -> tuple[ReadQuota, ...]:
+    """All quotas on reading, by client id and user; none without the right to read them."""
     try:
         quotas = await client_quotas(client)
     except NotAuthorized:
-        return "no DESCRIBE_CONFIGS on the Cluster"
-    except KgroupError as error:
-        return error.message
-    found = []
+        return ()
+    own = []
     for quota in quotas:
         named = {kind: EACH if name is None else name for kind, name in quota.entity.items()}
         # One of an address is left out: which members connect from it is not known.
         if CONSUMER_BYTES in quota.values and named.keys() <= {"client-id", "user"}:
-            found.append(ReadQuota(math.ceil(quota.values[CONSUMER_BYTES]), named.get("client-id"), named.get("user")))
-    return tuple(found)
+            own.append(ReadQuota(math.ceil(quota.values[CONSUMER_BYTES]), named.get("client-id"), named.get("user")))
+    return tuple(own)
 
 
 def effective_quotas(quotas: Iterable[ClientQuota], user: str | None, client_id: str) -> dict[str, float]:

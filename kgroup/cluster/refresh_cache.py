@@ -43,8 +43,8 @@ class RefreshCache:
     """Hidden commits, about those that the broker showed."""
     surroundings: CachedValue[LagFacts, frozenset[str]] | None = None
     """Retention and other groups, about topics."""
-    quotas: CachedValue[tuple[ReadQuota, ...] | str, None] | None = None
-    """All quotas on reading, or why they could not be read."""
+    quotas: CachedValue[tuple[ReadQuota, ...], None] | None = None
+    """All quotas on reading; none without the right to read them."""
     successors: CachedValue[Mapping[str, Successor], Mapping[str, int]] | None = None
     """The groups that may have replaced others, about these and since when they are Empty."""
     ledger: CachedValue[Any, frozenset[str] | None] | None = None

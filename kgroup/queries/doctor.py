@@ -24,7 +24,7 @@ from kgroup.groups.doctor.from_log import from_log
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot, TopicDetails
 from kgroup.groups.history.own_changes import OwnChanges
 from kgroup.groups.history.summary import HistoryQuery
-from kgroup.groups.lag.evidence import EvidenceSource, MemberFacts
+from kgroup.groups.lag.evidence import MemberFacts
 from kgroup.groups.lag.from_log import LagLogFacts
 from kgroup.groups.member_labels import without_stale_members
 from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
@@ -144,8 +144,11 @@ def group_snapshots(reader: GroupsReader, snapshot: Snapshot, part: int) -> tupl
     return tuple(
         replace(
             each,
-            successor=successors.get(each.group.name),
-            change_ends=change_ends.get(each.group.name, {}),
+            read=replace(
+                each.read,
+                successor=successors.get(each.group.name),
+                change_ends=change_ends.get(each.group.name, {}),
+            ),
         )
         for each in snapshots
     )
@@ -195,8 +198,6 @@ def _snapshot(
     open_transactions, why_not_read = _transactions(shared.transactions, [p.tp for p in group.partitions])
     if why_not_read:
         unread["transactions"] = why_not_read
-    if EvidenceSource.QUOTAS in evidence.unknown:
-        unread["quotas"] = evidence.unknown[EvidenceSource.QUOTAS]
     layouts = {topic: shared.layouts.get(topic) for topic in group.topics}
     group_past = item.past if item else None
     emptied_ms = log_facts.emptied_record_ms if log_facts else None
@@ -222,19 +223,11 @@ def _snapshot(
             n for n in reader.topic_names if n.startswith(f"{group.name}-") and n.endswith(_STATE_SUFFIX)
         ),
         history=doctors.history if doctors else None,
-        generation=evidence.generation,
-        shared_instances=evidence.shared_instances,
-        resets=evidence.resets,
-        of_some=evidence.of_some,
-        open_commits=evidence.open_commits,
-        quotas=evidence.quotas,
-        leaps=evidence.leaps,
-        deployment=evidence.deployment,
+        read=evidence,
         broker=broker,
         configs=item.configs if item else None,
         emptied_at_ms=emptied_ms,
         state_since_ms=evidence.state_since_ms,
-        emptied_ms=evidence.emptied_ms,
         transactions=open_transactions,
         transaction_max_ms=broker.transaction_max_ms,
         readiness=assess_readiness(item, MigrationRequest("consumer"), load_rules())

@@ -62,9 +62,6 @@ _IDLE_SPAN_MS = RATE_SPAN.value
 _QUOTAS_EVERY_S = 60.0
 """How often quotas are read again, in seconds; the parts of many groups share them."""
 
-Quotas = tuple[ReadQuota, ...] | str
-"""A string is the reason why they could not be read."""
-
 Place = tuple[TopicPartition, int]
 """An offset of a partition."""
 
@@ -143,8 +140,11 @@ def _is_judged(need: Need) -> bool:
     return need.surroundings or need.whole_topics
 
 
-def _quotas_of(cluster: Cluster, groups: Sequence[Group]) -> Quotas:
-    """The quotas on what clients may read, if one of these groups has members and a lag that is worth a question."""
+def _quotas_of(cluster: Cluster, groups: Sequence[Group]) -> tuple[ReadQuota, ...]:
+    """The quotas on what clients may read, if one of these groups has members and a lag that is worth a question.
+
+    Without the right to read them there are none: a quota is never certain to be why a group is slow.
+    """
     if not any(group.members and (group.totals.lag or 0) >= LEAST_LAG.value for group in groups):
         return ()
     known = cluster.cache.quotas
@@ -153,8 +153,8 @@ def _quotas_of(cluster: Cluster, groups: Sequence[Group]) -> Quotas:
 
         try:
             known = cluster.cache.quotas = CachedValue(cluster.ask(read_quotas), None)
-        except KgroupError as error:
-            return error.message
+        except KgroupError:
+            return ()
     return known.value
 
 
@@ -230,7 +230,7 @@ def _of_group(
     need: Need,
     now_ms: int,
     own: Callable[[], OwnChanges],
-    quotas: Quotas,
+    quotas: tuple[ReadQuota, ...],
 ) -> GroupFacts:
     log = facts.logs.logs.get(group.name)
     names = _names_by_id(group, facts) if need.crash_loops else None
@@ -256,15 +256,14 @@ def _of_group(
         resets=() if log_facts is None else with_changes(_present_resets(log_facts, facts), group.name, own),
         slow_polls=None if log_facts is None else log_facts.slow_polls,
         open_commits=() if log_facts is None else _held_commits(log_facts, facts, now_ms),
-        quotas=quotas if isinstance(quotas, tuple) else (),
+        quotas=quotas,
         lost=None if log_facts is None else log_facts.lost,
         roster=None if log_facts is None else log_facts.roster,
         of_some=frozenset() if log_facts is None else log_facts.of_some,
         leaps=leaps(log_facts.commits, log.events) if _is_judged(need) and log_facts and log else (),
         deployment=other_deployment(group, log.events, now_ms) if _is_judged(need) and log else None,
         same_offset=_same_offset(group, late) if late else {},
-        unknown=dict(_unknown(group, facts, need, firsts, log_facts))
-        | ({EvidenceSource.QUOTAS: quotas} if isinstance(quotas, str) else {}),
+        unknown=dict(_unknown(group, facts, need, firsts, log_facts)),
     )
     newest = None if log_facts is None else log_facts.generation
     return GroupFacts(

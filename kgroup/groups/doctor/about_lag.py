@@ -249,7 +249,7 @@ def stalled_commits(snapshot: GroupSnapshot) -> Answer:
                 # Without an owner no member tries it, nor one that gets no position: a pattern may have left its topic.
                 *(
                     skip_record(group.name, record)
-                    if worst.partition.owner is not None and not snapshot.open_commits
+                    if worst.partition.owner is not None and not snapshot.read.open_commits
                     else ()
                 ),
             ),
@@ -375,7 +375,7 @@ def no_reader(snapshot: GroupSnapshot) -> Answer:
         return NO_READER.early(f"no member for less than {RESTART.text}, which may be a restart")
     if not after and (job := not_due(snapshot.lag, snapshot.evidence)):
         return NO_READER.early(job)
-    other = snapshot.successor
+    other = snapshot.read.successor
     long = emptied_ms is not None and DESERTED.value <= (for_ms or 0) < ABANDONED.value
     critical = not quiet and long  # whether a successor has read the gap, the log does not show
     what = "reader" if after else "member"

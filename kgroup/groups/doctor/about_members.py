@@ -176,7 +176,7 @@ def other_deployment(snapshot: GroupSnapshot) -> Answer:
     """WARNING if a client id names another environment; INFO for other names from other hosts, which may be meant."""
     if snapshot.commits is None:
         return OTHER_DEPLOYMENT.unknown(snapshot.why("commits", NO_COMMITS))
-    found = snapshot.deployment
+    found = snapshot.read.deployment
     if found is None:
         return ()
     return OTHER_DEPLOYMENT.finding(

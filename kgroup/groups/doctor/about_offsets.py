@@ -128,8 +128,8 @@ def offsets_moved(snapshot: GroupSnapshot) -> Answer:
     """WARNING, if kgroup's journal does not know who did it; else INFO. The newest one that needs a look is named."""
     if snapshot.commits is None:
         return MOVED.unknown(snapshot.why("commits", NO_COMMITS))
-    unknown = [reset for reset in snapshot.resets if reset.change is None]
-    resets = unknown or snapshot.resets
+    unknown = [reset for reset in snapshot.read.resets if reset.change is None]
+    resets = unknown or snapshot.read.resets
     if not resets:
         return ()
     newest = resets[0]
@@ -156,7 +156,7 @@ def passed_over(snapshot: GroupSnapshot) -> Answer:
     """WARNING: what is still there can be delivered, until retention deletes that too."""
     if snapshot.commits is None:
         return PASSED_OVER.unknown(snapshot.why("commits", NO_COMMITS))
-    found = passed_over_in(snapshot.leaps, snapshot.group.partitions)
+    found = passed_over_in(snapshot.read.leaps, snapshot.group.partitions)
     if not found:
         return ()
     left = [each.left for each in found if each.left is not None]

@@ -182,16 +182,16 @@ def shared_instance(snapshot: GroupSnapshot) -> Answer:
     """None beside a crash loop: a process that ends is started again, and takes over its own instance id."""
     if snapshot.history is None:
         return SHARED.unknown(snapshot.why("history", _NO_HISTORY))
-    if not snapshot.shared_instances or snapshot.crash_loops:
+    if not snapshot.read.shared_instances or snapshot.crash_loops:
         return ()
-    worst, *others = snapshot.shared_instances
+    worst, *others = snapshot.read.shared_instances
     more = f"; {plural(len(others), 'more id')} too" if others else ""
     return SHARED.finding(
         Severity.WARNING,
         f"{worst.words}{more}",
         remedy="an instance id of its own for each process; if there is one only, its log shows why it ends",
         numbers={"taken_over_count": worst.times, "span_ms": worst.last_ms - worst.first_ms},
-        affected=[shared.instance_id for shared in snapshot.shared_instances],
+        affected=[shared.instance_id for shared in snapshot.read.shared_instances],
         commands=(
             "group.instance.id=NAME-OF-THE-INSTANCE",
             kgroup_command("history", snapshot.group.name, "--since", "1h"),

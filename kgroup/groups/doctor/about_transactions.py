@@ -105,7 +105,7 @@ def pending_commit(snapshot: GroupSnapshot) -> Answer:
     """The commits that ``describe`` names; an abort command only if no coordinator knows the transaction."""
     if snapshot.history is None:
         return PENDING_COMMIT.unknown(snapshot.why("history", NO_COMMITS))
-    held = snapshot.open_commits
+    held = snapshot.read.open_commits
     if not held:
         return ()
     age_ms, first = snapshot.now_ms - held[0].since_ms, held[0].transaction

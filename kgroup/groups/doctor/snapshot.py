@@ -17,25 +17,17 @@ from kgroup.groups.history.runs import Run
 from kgroup.groups.history.slow_polls import SlowPolls
 from kgroup.groups.lag.evidence import EvidenceSource, LagEvidence, MemberFacts, PartitionEvidence
 from kgroup.groups.lag.measure import measure_lag
-from kgroup.groups.lag.open_commits import OpenCommit
 from kgroup.groups.lag.report import GroupLag
 from kgroup.groups.member_labels import unsubscribed_topics
 from kgroup.groups.migration.check import Readiness
-from kgroup.groups.offset_resets import OffsetReset
-from kgroup.groups.other_deployments import OtherDeployment
-from kgroup.groups.passed_over import Leap
-from kgroup.groups.shared_instances import SharedInstance
-from kgroup.groups.successors import Successor
 from kgroup.groups.timeline.steps import CrashLoop
 from kgroup.groups.verdict.facts import crash_loops_in
 from kgroup.groups.verdict.large_gap import LargeGap, large_gap
 from kgroup.groups.verdict.shape import Shape, shape_of
-from kgroup.model.group_log import GenerationWritten
 from kgroup.model.groups import Group, LoggedCommit
 from kgroup.model.migration_facts import BrokerFacts
 from kgroup.model.migration_facts import OpenTransaction as OpenTransaction
 from kgroup.model.pending_catchup import PendingCatchup
-from kgroup.model.read_quota import ReadQuota
 from kgroup.model.topic_partition import PartitionReplicas, TopicPartition
 
 NO_COMMITS = "the commits in __consumer_offsets were not read"
@@ -108,13 +100,10 @@ class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
     ``topics`` are the existing topics. ``gone`` are topics of commits and subscriptions that certainly do not exist. A
     topic that this user may not DESCRIBE is in neither.
     ``state_topics`` hold state of the group (``GROUP-...-changelog``). ``configs`` are the group's dynamic configs.
-    ``emptied_at_ms`` is when it became Empty for the broker, ``emptied_ms`` are all the times, ``state_since_ms`` since
-    when it is in its state, which is earlier if kgroup has held it since. ``transactions`` are the open ones on its
-    partitions, ``transaction_max_ms`` is ``transaction.max.timeout.ms``. ``resets``, ``of_some``, ``open_commits``,
-    ``quotas``, ``leaps``, ``deployment``, ``successor`` and ``change_ends`` are as in ``LagEvidence``. ``readiness`` is
-    for a migration to the consumer protocol. ``pending`` are its catch-ups that are not finished, ``generation`` is its
-    newest (classic).
-    ``bootstrap`` is the bootstrap server, for commands.
+    ``emptied_at_ms`` is when it became Empty for the broker, ``state_since_ms`` since when it is in its state, which is
+    earlier if kgroup has held it since. ``transactions`` are the open ones on its partitions, ``transaction_max_ms`` is
+    ``transaction.max.timeout.ms``. ``readiness`` is for a migration to the consumer protocol. ``pending`` are its
+    catch-ups that are not finished. ``bootstrap`` is the bootstrap server, for commands.
     """
 
     group: Group
@@ -132,22 +121,13 @@ class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
     broker: BrokerFacts = msgspec.field(default_factory=BrokerFacts)
     configs: Mapping[str, str] | None = None
     emptied_at_ms: int | None = None
-    emptied_ms: tuple[int, ...] = ()
     state_since_ms: int | None = None
     transactions: tuple[OpenTransaction, ...] | None = None
     transaction_max_ms: int | None = None
     readiness: Readiness | None = None
     pending: tuple[PendingCatchup, ...] | None = ()
-    generation: GenerationWritten | None = None
-    shared_instances: tuple[SharedInstance, ...] = ()
-    resets: tuple[OffsetReset, ...] = ()
-    of_some: frozenset[str] = frozenset()
-    open_commits: tuple[OpenCommit, ...] = ()
-    quotas: tuple[ReadQuota, ...] = ()
-    leaps: tuple[Leap, ...] = ()
-    deployment: OtherDeployment | None = None
-    successor: Successor | None = None
-    change_ends: Mapping[TopicPartition, tuple[int, int]] = msgspec.field(default_factory=dict)
+    read: LagEvidence = LagEvidence(now_ms=0)
+    """The evidence as ``lag`` reads it; the other fields take its place where they have more."""
     bootstrap: str | None = None
     unread: Mapping[str, str] = msgspec.field(default_factory=dict)
 
@@ -181,7 +161,8 @@ class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
         """The part of the snapshot that shows the lag."""
         since_ms = self.emptied_at_ms if self.state_since_ms is None and self.group.is_empty else self.state_since_ms
         logs, commits, read_since_ms = self.logs, self.commits or {}, self.commits_since_ms
-        return LagEvidence(
+        return replace(
+            self.read,
             now_ms=self.now_ms,
             partitions={
                 (tp := p.tp): replace(logs.get(tp, _NOTHING), commits=commits.get(tp, ()), read_since_ms=read_since_ms)
@@ -189,24 +170,12 @@ class GroupSnapshot(msgspec.Struct, frozen=True, dict=True):
             },
             state_since_ms=since_ms,
             members=self.settings or {},
-            emptied_ms=self.emptied_ms,
-            generation=self.generation,
-            shared_instances=self.shared_instances,
-            resets=self.resets,
-            of_some=self.of_some,
-            open_commits=self.open_commits,
-            quotas=self.quotas,
-            leaps=self.leaps,
-            deployment=self.deployment,
-            successor=self.successor,
-            change_ends=self.change_ends,
             crash_loops=self.history.crash_loops if self.history else (),
             runs=self.history.runs if self.history else (),
             slow_polls=self.history.slow_polls if self.history else None,
             lost=self.history.lost if self.history else None,
             roster=self.history.roster if self.history else None,
-            unknown=({EvidenceSource.COMMITS: self.why("commits", NO_COMMITS)} if self.commits is None else {})
-            | ({EvidenceSource.QUOTAS: self.unread["quotas"]} if "quotas" in self.unread else {}),
+            unknown={EvidenceSource.COMMITS: self.why("commits", NO_COMMITS)} if self.commits is None else {},
         )
 
     @cached_property

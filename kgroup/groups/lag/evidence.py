@@ -44,7 +44,6 @@ class EvidenceSource(StrEnum):
     STATE = "state"
     RETENTION = "retention"
     SIBLINGS = "siblings"
-    QUOTAS = "quotas"
 
 
 class LogPoint(msgspec.Struct, frozen=True, order=True, gc=False):

@@ -34,6 +34,7 @@ from tests.helpers.cases.doctor import (
     S,
     having,
     partition,
+    shown,
 )
 
 
@@ -107,8 +108,8 @@ def test_a_partition_waits_for_the_transaction_that_holds_its_offset() -> None:
 
 
 def test_a_cause_is_as_severe_as_what_follows_from_it() -> None:
-    held = doctor_of_offsets.in_transaction(2 * M).open_commits
-    alone, both = (diagnose_group(replace(doctor_of_offsets.standing(3 * H), open_commits=each)) for each in ((), held))
+    held = doctor_of_offsets.in_transaction(2 * M).read.open_commits
+    alone, both = (diagnose_group(shown(doctor_of_offsets.standing(3 * H), open_commits=each)) for each in ((), held))
 
     (stuck,) = (item for item in alone.findings if item.rule == "stalled-commits")
     found = {item.rule: item.severity for item in both.findings}

@@ -40,6 +40,7 @@ from tests.helpers.cases.doctor import (
     having,
     logged,
     partition,
+    shown,
 )
 from tests.helpers.cases.doctor_of_members import restarts
 from tests.helpers.cases.doctor_of_offsets import long_since, standing, unread
@@ -322,9 +323,9 @@ def test_no_session_is_advised_that_the_doctor_itself_calls_long(away_ms: int, c
 def test_the_leader_that_a_rebalance_waits_for_is_to_be_removed() -> None:
     """As long as a dead one would still be listed: in the cases its session is over."""
     given = doctor_of_members.waiting(60 * S)
-    assert given.generation is not None
-    members = tuple(replace(m, session_timeout_ms=5 * M) for m in given.generation.members)
-    (found,) = rebalance_waits(replace(given, generation=replace(given.generation, members=members)))
+    assert given.read.generation is not None
+    members = tuple(replace(m, session_timeout_ms=5 * M) for m in given.read.generation.members)
+    (found,) = rebalance_waits(shown(given, generation=replace(given.read.generation, members=members)))
 
     assert isinstance(found, Finding)
     assert (found.severity, found.affected) == ("warning", ("enrich-0",))

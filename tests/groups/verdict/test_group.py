@@ -391,8 +391,7 @@ def test_what_is_concluded(
             },
         ),
         (
-            judged([Part(n, 90_000, owner=OWNERS[n], **SLOW) for n in range(4)],
-                   unknown={EvidenceSource.QUOTAS: "no DESCRIBE_CONFIGS on the Cluster"}),
+            judged([Part(n, 90_000, owner=OWNERS[n], **SLOW) for n in range(4)], quotas=()),
             {
                 "->": "3 members for 4 partitions",
             },

@@ -140,6 +140,11 @@ CLUSTER = ClusterSnapshot(
 )
 
 
+def shown(snapshot: GroupSnapshot, **read: Any) -> GroupSnapshot:
+    """The snapshot with this in the evidence that ``lag`` reads."""
+    return replace(snapshot, read=replace(snapshot.read, **read))
+
+
 def having(
     members: Sequence[Member] | None, partitions: Sequence[Partition] = PARTITIONS, **other: Any
 ) -> GroupSnapshot:

@@ -46,6 +46,7 @@ from tests.helpers.cases.doctor import (
     log,
     member,
     partition,
+    shown,
 )
 from tests.helpers.cases.doctor_of_offsets import polled_late, standing
 
@@ -126,11 +127,11 @@ def waiting(silent_ms: int = 60 * S, state: str = "CompletingRebalance", **other
     )
     changed = {key: commits(998, 999, 1000, until_ms=NOW - silent_ms) for key in KEYS}
     about = replace(HEALTHY.group, state=state, partitions=parts)
-    return replace(HEALTHY, group=about, commits=changed, generation=made, **other)
+    return shown(replace(HEALTHY, group=about, commits=changed, **other), generation=made)
 
 
 def taken_over(**other: Any) -> GroupSnapshot:
-    return replace(HEALTHY, shared_instances=(SharedInstance("pay-4", NOW - 62 * S, NOW - 2 * S, 14),), **other)
+    return shown(replace(HEALTHY, **other), shared_instances=(SharedInstance("pay-4", NOW - 62 * S, NOW - 2 * S, 14),))
 
 
 CASES = (
@@ -146,14 +147,14 @@ CASES = (
     Case(
         "shared-instance",
         "two of them",
-        replace(HEALTHY, shared_instances=2 * taken_over().shared_instances),
+        shown(HEALTHY, shared_instances=2 * taken_over().read.shared_instances),
         WARNING,
         "; 1 more id too",
     ),
     Case(
         "shared-instance",
         "a process that a record ends",
-        replace(crashing(*DEATHS), shared_instances=taken_over().shared_instances),
+        shown(crashing(*DEATHS), shared_instances=taken_over().read.shared_instances),
         None,
     ),
     Case(
@@ -256,11 +257,11 @@ CASES = (
     ),
     # other-deployment
     Case("other-deployment", "none", HEALTHY, None),
-    Case("other-deployment", "a staging system", replace(HEALTHY, deployment=STAGING), WARNING, "has 1 of 6"),
+    Case("other-deployment", "a staging system", shown(HEALTHY, deployment=STAGING), WARNING, "has 1 of 6"),
     Case(
         "other-deployment",
         "other names",
-        replace(HEALTHY, deployment=replace(STAGING, sure=False)),
+        shown(HEALTHY, deployment=replace(STAGING, sure=False)),
         INFO,
         "names its members so",
     ),
