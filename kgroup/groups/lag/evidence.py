@@ -169,53 +169,54 @@ class UncommittedPartition(msgspec.Struct, frozen=True):
 
 
 class LagEvidence(msgspec.Struct, frozen=True):
-    """Everything that was read about one group, in addition to the group itself.
-
-    ``now_ms`` is the time of reading. ``state_since_ms`` is the time since which the group is in its state,
-    ``emptied_ms`` are the moments when its last member left, oldest first.
-    ``siblings`` is None if they were not requested or could not be listed; some are missing if ``unknown`` has a
-    reason for them. ``members`` is by member id, ``generation`` the newest of a classic group. ``crash_loops`` are
-    suspected: whether their records are unread, the log of the group does not show. ``shared_instances`` are the
-    instance ids that are taken over again and again, the worst first. ``resets`` are those of the last hour that are
-    not undone, the newest first. ``open_commits`` are those that a transaction holds for a minute. ``lost`` is the last
-    member that went in silence, if others continue, ``roster`` the last change of the members that lasted;
-    ``change_ends`` has the log ends when it began, and ten minutes after it. ``quotas`` are those on what any client
-    may read. ``leaps`` are commits far beyond the one before, ``deployment`` are members that belong to another one.
-    ``successor`` is a group that may have replaced this one, None if that was not read.
-    ``of_some`` are the topics to which some members subscribed while others did not. ``same_offset`` has the other
-    groups that are at the group's offset or next to it, and have been late for a minute at least. ``quiet`` and
-    ``uncommitted`` are empty if they were not read. ``unknown`` has the
-    reason for each source that could not be read (``no READ on __consumer_offsets``); the verdict shows the reason
-    instead of a value.
-    """
+    """Everything that was read about one group, in addition to the group itself; empty or None: not read."""
 
     now_ms: int
+    """The time of reading."""
     isolation: Isolation = Isolation.READ_UNCOMMITTED
     partitions: Mapping[TopicPartition, PartitionEvidence] = msgspec.field(default_factory=dict)
     state_since_ms: int | None = None
+    """The time since which the group is in its state."""
     emptied_ms: tuple[int, ...] = ()
+    """The moments when its last member left, oldest first."""
     siblings: tuple[Sibling, ...] | None = None
+    """None also if they could not be listed; some are missing if ``unknown`` has a reason for them."""
     members: Mapping[str, MemberFacts] = msgspec.field(default_factory=dict)
+    """By member id."""
     generation: GenerationWritten | None = None
+    """The newest of a classic group."""
     churn: GroupChurn | None = None
     crash_loops: tuple[CrashLoop, ...] = ()
+    """Suspected ones: whether their records are unread, the log of the group does not show."""
     runs: tuple[Run, ...] = ()
     shared_instances: tuple[SharedInstance, ...] = ()
+    """The instance ids that are taken over again and again, the worst first."""
     resets: tuple[OffsetReset, ...] = ()
+    """Those of the last hour that are not undone, the newest first."""
     slow_polls: SlowPolls | None = None
     open_commits: tuple[OpenCommit, ...] = ()
+    """Those that a transaction holds for a minute."""
     quotas: tuple[ReadQuota, ...] = ()
+    """Those on what any client may read."""
     lost: LostMember | None = None
+    """The last member that went in silence, if others continue."""
     roster: RosterChange | None = None
+    """The last change of the members that lasted."""
     change_ends: Mapping[TopicPartition, tuple[int, int]] = msgspec.field(default_factory=dict)
+    """The log ends when that change began, and ten minutes after it."""
     of_some: frozenset[str] = frozenset()
+    """The topics to which some members subscribed while others did not."""
     leaps: tuple[Leap, ...] = ()
+    """Commits far beyond the one before."""
     deployment: OtherDeployment | None = None
     successor: Successor | None = None
+    """The group that may have replaced this one."""
     same_offset: Mapping[TopicPartition, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    """The other groups that are at the group's offset or next to it, and have been late for a minute at least."""
     quiet: tuple[QuietTopic, ...] = ()
     uncommitted: tuple[UncommittedPartition, ...] = ()
     unknown: Mapping[EvidenceSource, str] = msgspec.field(default_factory=dict)
+    """Why a source could not be read (``no READ on __consumer_offsets``): shown instead of a value."""
 
     def why_unknown(self, source: EvidenceSource) -> str:
         """The reason why the source is missing: that of the reader, or ``not read``."""
