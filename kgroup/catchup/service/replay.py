@@ -1,28 +1,25 @@
-"""A replay: its options, its delivery, its tasks and their results. Spark is imported only when it is started."""
+"""A replay: its options, its tasks and their results. Spark is imported only when it is started."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
 
-from kgroup.catchup.ledger.records import encode
 from kgroup.catchup.ledger.runner import Runner
-from kgroup.catchup.sinks.spark import OF_WRITER, SELECT
 from kgroup.catchup.spark.settings import SparkSettings, most_slots, named_slots, slots
 from kgroup.catchup.worker.rate_limit import note_gap_s, share
 from kgroup.catchup.worker.task_ledger import Work
 from kgroup.catchup.worker.task_spec import Handling, Stopped, TaskResult, TaskSpec
-from kgroup.groups.catchup.chunks import RateLimit, assign_to_tasks, group_chunks
-from kgroup.groups.catchup.delivered import is_exactly_once, started_chunks, unfinished
+from kgroup.groups.catchup.chunks import RateLimit
+from kgroup.groups.catchup.delivered import is_exactly_once, unfinished
 from kgroup.groups.catchup.model import (
     AppliedRate,
-    CatchupPlan,
     ChunkProgress,
     Delivery,
     Order,
@@ -32,44 +29,17 @@ from kgroup.groups.catchup.model import (
 )
 from kgroup.groups.catchup.plan_state import sink_name
 from kgroup.groups.catchup.verification import ChunkResult
-from kgroup.groups.catchup.yielding import LIVE, YIELD_TO, parse_yield, rate_limit
+from kgroup.groups.catchup.yielding import YIELD_TO, parse_yield, rate_limit
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.settings.model import Setting
 from kgroup.support.durations import parse_duration
-from kgroup.support.errors import KgroupError, Refused, UsageError, refusal_code
-from kgroup.support.hint import Hint
+from kgroup.support.errors import KgroupError, Refused, UsageError
 
 if TYPE_CHECKING:
     from kgroup.catchup.service.rate_control import RateControl
     from kgroup.catchup.spark.job import TaskEnvelope, TaskRunner
     from kgroup.catchup.spark.progress import ProgressTotals
     from kgroup.catchup.spark.session import DriverSession
-
-NO_SINK = refusal_code(
-    "no-sink",
-    "catchup",
-    "The plan does not have a destination for its records.",
-    "Name one: --to-topic, --to-files, --to-command, --to-python or --to-spark.",
-)
-SINK_SET = refusal_code(
-    "sink-set",
-    "catchup",
-    "The plan already has another destination.",
-    "Leave the option out. The first destination stays.",
-)
-UNKNOWN_DELIVERY = refusal_code(
-    "unknown-delivery",
-    "catchup resume",
-    "Another version of kgroup made the plan, with a destination or an option that this version does not have.",
-    "Resume it with that version. Or cancel it, and start it again.",
-)
-
-OWN_SESSION = refusal_code(
-    "own-session",
-    "catchup resume",
-    "A Spark session of the user's own delivers the plan, with kgroup.spark.gap.",
-    "Run that program or notebook again. It delivers what is left.",
-)
 
 DEAD_LETTERS = "dead-letter-topic"
 """The option of a Delivery that names the dead-letter topic, so that a resume need not name it again."""
@@ -86,20 +56,7 @@ SESSION = "session"
 IN_GROUPS = ("spark", SESSION)
 """Sinks that get the chunks in groups, one group after the other."""
 
-CHUNKS_PER_SLOT = 4
-"""A group has this many chunks for each core: a table has few commits, and not much is written again."""
-
 _SIGN_EVERY_S = 5.0
-_MAIN_OPTIONS = {"topic": "topic", "files": "dir", "command": "command", "python": "function", "spark": "format"}
-"""By sink, the option that has the value of ``--to-topic``, ``--to-files``, ..."""
-
-_OTHER_OPTIONS = {
-    "topic": ("timestamps", "partitions"),
-    "files": ("format",),
-    "command": ("ack", "value-format"),
-    "spark": (SELECT,),
-}
-_TUNING = (*LIVE, "lanes", "retries", "backoff", "handler-timeout")
 
 
 class ReplayOptions(msgspec.Struct, frozen=True):
@@ -225,126 +182,10 @@ class ReplayResult(msgspec.Struct, frozen=True):
     """The progress of the tasks' chunks: already in the ledger, or to be written if a task cannot write it itself."""
 
 
-_KEPT = (DEAD_LETTERS, WHERE)
-"""Options of every sink: they are kept for another sink, unless given again."""
-
-
-def delivery_of(snapshot: PlanSnapshot, options: ReplayOptions, typed: str | None = None) -> Delivery:
-    """The delivery of a plan: the ledger's, or as specified now if no record is delivered yet.
-
-    ``typed`` is the hint for a plan without a sink: this command line with one. Raises Refused [no-sink] if no sink was
-    ever given, [sink-set] if it differs from the ledger's after records were delivered.
-    """
-    plan, known = snapshot.plan, snapshot.delivery
-    if known is None:
-        if options.sink is None:
-            raise Refused(
-                f"{plan.id} has no destination for its records",
-                hint=typed or Hint("{}", ("catchup", "resume", plan.id, "--to-topic", "TOPIC")),
-                code=NO_SINK,
-            )
-        return new_delivery(plan, options)
-    if known.sink == SESSION and options.sink is None:
-        raise Refused(
-            f"{plan.id} is delivered in a Spark session of its user's own",
-            hint=f'run the same program or notebook again: kgroup.spark.gap(spark, "{plan.id}") delivers the rest',
-            code=OWN_SESSION,
-        )
-    said = {name: text for name, text in (options.sink_options or {}).items() if name != DEAD_LETTERS}
-    differs = options.sink not in (None, known.sink) or any(known.options.get(name) != said[name] for name in said)
-    if differs or options.order not in (None, known.order):
-        kept = {name: text for name, text in known.options.items() if options.sink is None or name in _KEPT}
-        if not any(started_chunks(plan, snapshot.progress)):
-            sink, order = options.sink or known.sink, options.order or known.order
-            sink_options = {**kept, **(options.sink_options or {})}
-            fitting = _fitting(known.tuning, known.sink, sink, order)
-            tuning = {**fitting, **options.tuning}
-            changed = replace(options, sink=sink, sink_options=sink_options, order=order, tuning=tuning, of_context=())
-            return new_delivery(plan, changed)
-        shown = " ".join(f"{name}={text}" for name, text in sorted(known.options.items()))
-        raise Refused(
-            f"{plan.id} is delivered to {known.sink} ({shown}) in order {known.order}. This cannot change after the "
-            "first delivery.",
-            hint=Hint("continue the plan as it is:  {}", ("catchup", "resume", plan.id, *options.tuning_words)),
-            code=SINK_SET,
-        )
-    dead = (options.sink_options or {}).get(DEAD_LETTERS)
-    sink_options = known.options if dead is None else {**known.options, DEAD_LETTERS: dead}
-    return replace(known, options=sink_options, tuning={**known.tuning, **options.tuning})
-
-
-def require_known(delivery: Delivery, plan_id: str) -> None:
-    """Raise Refused [unknown-delivery] for what this version would ignore: a filter decides what is delivered."""
-    main = "" if delivery.sink == SESSION else _MAIN_OPTIONS.get(delivery.sink)
-    if main is None:
-        unknown = f"--to-{delivery.sink}"
-    else:
-        known = (main, *_OTHER_OPTIONS.get(delivery.sink, ()), *_KEPT)
-        of_writer = delivery.sink == "spark"
-        names = [one for one in delivery.options if one not in known and not (of_writer and one.startswith(OF_WRITER))]
-        names += [name for name in delivery.tuning if name not in _TUNING]
-        if not names:
-            return
-        unknown = " ".join(f"--{name}" for name in sorted(names))
-    raise Refused(
-        f"{plan_id} was made with {unknown}, which this version of kgroup does not have",
-        hint=Hint("resume it with the version that made it, or cancel it:  {}", ("catchup", "cancel", plan_id)),
-        code=UNKNOWN_DELIVERY,
-    )
-
-
-def _fitting(tuning: Mapping[str, str], before: str, sink: str, order: Order) -> dict[str, str]:
-    """The part of a plan's tuning that still applies after a change of the sink or the order."""
-    kept = {name: text for name, text in tuning.items() if sink == before or (name in LIVE and sink != SESSION)}
-    if order is Order.PARTITION:
-        kept.pop("lanes", None)
-    return kept
-
-
-def new_delivery(plan: CatchupPlan, options: ReplayOptions) -> Delivery:
-    """The delivery of a plan that has none yet; ``options`` names a sink."""
-    options = options.with_usual()
-    assert options.sink is not None
-    order = options.order or Order.PARTITION
-    if options.sink in IN_GROUPS:
-        tasks = group_chunks(plan.chunks, options.chunks or options.at_once * CHUNKS_PER_SLOT)
-    else:
-        tasks = assign_to_tasks(plan.ranges, plan.chunks, order, options.at_once)
-    delivery = Delivery(options.sink, order, tasks, dict(options.sink_options or {}), tuning=dict(options.tuning))
-    encode(delivery)  # raises for text that the ledger cannot keep, before anything is moved
-    return delivery
-
-
-def deal_again(snapshot: PlanSnapshot, delivery: Delivery, options: ReplayOptions) -> Delivery:
-    """The delivery with tasks of what is left, for the workers of this run.
-
-    Only for a run that took the plan over, which fences the tasks of earlier runs: a chunk may get into another task.
-    """
-    left = unfinished(snapshot.plan, snapshot.progress)
-    if not left or delivery.sink in IN_GROUPS:  # a table remembers a group by its number
-        return delivery
-    return replace(delivery, tasks=assign_to_tasks(snapshot.plan.ranges, left, delivery.order, options.at_once))
-
-
 def _option_text(setting: Setting) -> str:
     if setting.key.startswith("spark."):
         return f"--conf {setting.key}={setting.display_value}"
     return f"--{setting.key} {setting.value}"
-
-
-def delivery_words(delivery: Delivery) -> Iterator[str]:
-    """The delivery's settings, as options for another plan: ``--to-topic orders-backfill --rate 500/s``."""
-    if delivery.sink == SESSION:
-        return
-    main = _MAIN_OPTIONS[delivery.sink]
-    yield from (f"--to-{delivery.sink}", delivery.options[main])
-    if delivery.order is not Order.PARTITION:
-        yield from ("--order", delivery.order)
-    settings = {name: text for name, text in delivery.options.items() if name != main}
-    tuning = {name: text for name, text in delivery.tuning.items() if name != YIELD_TO}  # that plan has no group
-    for name, text in {**settings, **tuning}.items():
-        of_writer = name.startswith(OF_WRITER)
-        yield from ("--option", f"{name.removeprefix(OF_WRITER)}={text}") if of_writer else (f"--{name}", text)
 
 
 def _handling(tuning: Mapping[str, str]) -> Handling:

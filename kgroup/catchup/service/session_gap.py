@@ -13,17 +13,10 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from kgroup.catchup.ledger.runner import Runner
+from kgroup.catchup.service.delivery import CHUNKS_PER_SLOT, delivery_of, require_known
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import find_plan, open_engine
-from kgroup.catchup.service.replay import (
-    CHUNKS_PER_SLOT,
-    SESSION,
-    WHERE,
-    ReplayOptions,
-    ReplayResult,
-    delivery_of,
-    require_known,
-)
+from kgroup.catchup.service.replay import SESSION, WHERE, ReplayOptions, ReplayResult
 from kgroup.catchup.service.replay_run import require_still_same_topics, verify_replay
 from kgroup.catchup.service.show import damaged_refusal
 from kgroup.catchup.service.start import refusal_of, take_over_released

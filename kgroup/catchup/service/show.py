@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from kgroup.catchup.ledger.view import Wanted
+from kgroup.catchup.service.delivery import delivery_words
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import find_plan, note_unread
-from kgroup.catchup.service.replay import delivery_words
 from kgroup.groups.catchup.decisions import POSSIBLE_DUPLICATES
 from kgroup.groups.catchup.delivered import undelivered
 from kgroup.groups.catchup.model import PlanSnapshot

@@ -11,18 +11,11 @@ from msgspec.structs import replace
 
 from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.ledger.transactional_ids import of_group
+from kgroup.catchup.service.delivery import SINK_SET, deal_again, delivery_of, new_delivery, require_known
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import find_plan, parse_assumed
 from kgroup.catchup.service.rehearsal import rehearse
-from kgroup.catchup.service.replay import (
-    SINK_SET,
-    ReplayOptions,
-    check_yield,
-    deal_again,
-    delivery_of,
-    new_delivery,
-    require_known,
-)
+from kgroup.catchup.service.replay import ReplayOptions, check_yield
 from kgroup.catchup.service.replay_run import ReplayChecks, check_replay, replay, spark_session
 from kgroup.catchup.service.show import commands, damaged_refusal, plan_status
 from kgroup.catchup.service.start_plan import StartRequest, may_be_pending, plan_of, plan_start

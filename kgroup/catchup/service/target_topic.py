@@ -17,8 +17,9 @@ import msgspec
 from msgspec.structs import replace
 
 from kgroup.catchup.ledger.runner import Runner
+from kgroup.catchup.service.delivery import delivery_words
 from kgroup.catchup.service.engine import CatchupEngine
-from kgroup.catchup.service.replay import DEAD_LETTERS, delivery_words
+from kgroup.catchup.service.replay import DEAD_LETTERS
 from kgroup.catchup.service.show import commands
 from kgroup.catchup.sinks.topic import keeps_partitions
 from kgroup.catchup.worker import provenance_headers

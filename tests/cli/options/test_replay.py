@@ -9,8 +9,9 @@ import msgspec.structs
 import pytest
 from pyspark.errors import PySparkException
 
+from kgroup.catchup.service.delivery import deal_again, delivery_of, delivery_words, require_known
 from kgroup.catchup.service.options import SinkOptions, SpeedOptions
-from kgroup.catchup.service.replay import ReplayOptions, deal_again, delivery_of, delivery_words, require_known
+from kgroup.catchup.service.replay import ReplayOptions
 from kgroup.catchup.sinks.spark import check, parse_options, resolved, secrets_of
 from kgroup.catchup.spark import to_spark
 from kgroup.catchup.spark.failures import explain
