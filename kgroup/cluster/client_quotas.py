@@ -65,11 +65,11 @@ def effective_quotas(quotas: Iterable[ClientQuota], user: str | None, client_id:
     ``user`` None: it is unknown, so only the default of users counts. Source: ClientQuotaManager.java of Kafka 4.3.
     """
     by_entity = {tuple(sorted(quota.entity.items())): quota.values for quota in quotas}
-    found: dict[str, float] = {}
+    limits: dict[str, float] = {}
     for entity in _by_precedence(user, client_id):
         for kind, value in by_entity.get(tuple(sorted(entity.items())), {}).items():
-            found.setdefault(kind, value)
-    return found
+            limits.setdefault(kind, value)
+    return limits
 
 
 def _by_precedence(user: str | None, client_id: str) -> Iterator[dict[str, str | None]]:

@@ -123,8 +123,8 @@ def with_all_partitions(group: Group, layouts: Layouts, views: Mapping[TopicPart
         for number in layout.leaders
         if (topic, number) not in known
     )
-    found = (*group.partitions, *(_without_commit(tp, views.get(tp)) for tp in more))
-    return replace(group, partitions=tuple(sorted(found, key=lambda p: p.tp)))
+    partitions = (*group.partitions, *(_without_commit(tp, views.get(tp)) for tp in more))
+    return replace(group, partitions=tuple(sorted(partitions, key=lambda p: p.tp)))
 
 
 def _without_commit(tp: TopicPartition, view: LogView | KgroupError | None) -> Partition:

@@ -107,13 +107,13 @@ def offset_resets(
 
 def without_recreated(resets: Sequence[OffsetReset], present_ids: Mapping[str, str | None]) -> tuple[OffsetReset, ...]:
     """Those of topics that are still the same, as far as is known: a recreated one has nothing to undo."""
-    found = []
+    kept = []
     for reset in resets:
         ids = ((row, present_ids.get(row.commit.topic)) for row in reset.rows)
         rows = tuple(row for row, present in ids if present is None or row.topic_id in (None, present))
         if rows:
-            found.append(replace(reset, rows=rows))
-    return tuple(found)
+            kept.append(replace(reset, rows=rows))
+    return tuple(kept)
 
 
 def _moved(commits: Sequence[LoggedCommit], topic_ids: Mapping[int, str]) -> list[ResetPartition]:

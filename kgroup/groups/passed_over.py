@@ -123,30 +123,30 @@ def _rate(before: LoggedCommit, after: LoggedCommit, began_ms: Sequence[int]) ->
     return (after.offset - before.offset) / max(1, after.timestamp_ms - since_ms)
 
 
-def passed_over(found: Iterable[Leap], log_starts: Mapping[TopicPartition, int]) -> tuple[PassedOver, ...]:
+def passed_over(far: Iterable[Leap], log_starts: Mapping[TopicPartition, int]) -> tuple[PassedOver, ...]:
     """The leaps over the log starts, of those that are known.
 
     A start beyond the leap says nothing: it moved later. Streams deletes what it has read of its repartition topics.
     """
     return tuple(
         PassedOver(leap, start)
-        for leap in found
+        for leap in far
         if (start := log_starts.get(leap.tp)) is not None
         and leap.old < start <= leap.new
         and not is_repartition_topic(leap.tp.topic)
     )
 
 
-def passed_over_in(found: Iterable[Leap], partitions: Iterable[Partition]) -> tuple[PassedOver, ...]:
+def passed_over_in(far: Iterable[Leap], partitions: Iterable[Partition]) -> tuple[PassedOver, ...]:
     """The same of a group's partitions as they are, the most first."""
     starts = {p.tp: p.log.start for p in partitions if p.log is not None}
-    return tuple(sorted(passed_over(found, starts), key=lambda one: one.leap.old - one.leap.new))
+    return tuple(sorted(passed_over(far, starts), key=lambda one: one.leap.old - one.leap.new))
 
 
-def passed_over_words(found: Sequence[PassedOver], now_ms: int) -> str:
+def passed_over_words(passed: Sequence[PassedOver], now_ms: int) -> str:
     """What a conclusion says of them, by the first one."""
-    first = found[0]
-    more = f"; {plural(len(found) - 1, 'more partition')} too" if len(found) > 1 else ""
+    first = passed[0]
+    more = f"; {plural(len(passed) - 1, 'more partition')} too" if len(passed) > 1 else ""
     count, leap = human_count(first.leap.new - first.leap.old), first.leap
     return (
         f"{leap.tp} leapt by {count} at {short_time(leap.at_ms, now_ms)}, from below the log start: {first.words}{more}"

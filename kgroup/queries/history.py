@@ -203,12 +203,12 @@ class Histories:
         """
         events = self._events[group]
         by_tool = commits_by_tool(events, self._reach[group], is_empty=self._states[group] == "Empty")
-        found = leaps(logged_commits(events, by_tool), events)
-        if unknown := [leap for leap in found if (group, leap.log_offset) not in self._log_starts]:
+        far = leaps(logged_commits(events, by_tool), events)
+        if unknown := [leap for leap in far if (group, leap.log_offset) not in self._log_starts]:
             starts = _log_starts(self._cluster, {leap.tp for leap in unknown})
             self._log_starts |= {(group, leap.log_offset): starts[leap.tp] for leap in unknown if leap.tp in starts}
-        known = ((leap.tp, self._log_starts.get((group, leap.log_offset))) for leap in found)
-        return passed_over(found, {tp: start for tp, start in known if start is not None})
+        known = ((leap.tp, self._log_starts.get((group, leap.log_offset))) for leap in far)
+        return passed_over(far, {tp: start for tp, start in known if start is not None})
 
 
 def _log_starts(cluster: Cluster, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:

@@ -35,9 +35,9 @@ def read_change_ends(
         moments_ms = change_moments(known[group.name])
         if moments_ms is not None and (group.totals.lag or 0) >= LEAST_UNREAD.value:
             asked[group.name] = moments_ms, [p.tp for p in group.partitions if p.lag]
-    found: dict[str, dict[TopicPartition, tuple[int, int]]] = {}
+    ends: dict[str, dict[TopicPartition, tuple[int, int]]] = {}
     if not asked:
-        return found
+        return ends
     deadline = Deadline.after(_BUDGET_S)
     try:
         with cluster.time_limit(deadline.left_s):
@@ -45,10 +45,10 @@ def read_change_ends(
         for name, (moments_ms, places) in asked.items():
             with cluster.time_limit(deadline.left_s):
                 views = cluster.log_views(layouts, places, moments_ms)
-            found[name] = {tp: _ends_at(view) for tp, view in views.items() if isinstance(view, LogView)}
+            ends[name] = {tp: _ends_at(view) for tp, view in views.items() if isinstance(view, LogView)}
     except KgroupError:
         pass  # the others are judged without them
-    return found
+    return ends
 
 
 def _ends_at(view: LogView) -> tuple[int, int]:
@@ -71,7 +71,7 @@ def with_page_facts(
     topics = {tp.topic for logs in quiet.values() for tp in logs}
     topics |= {p.topic for group in groups if group.is_simple for p in group.partitions if p.commit is not None}
     change_ends = read_change_ends(cluster, groups, known)
-    found = {
+    evidence = {
         group.name: replace(
             known[group.name],
             successor=successors.get(group.name),
@@ -80,7 +80,7 @@ def with_page_facts(
         for group in groups
     }
     if not topics:
-        return found
+        return evidence
     try:
         with cluster.time_limit(_BUDGET_S):
             layouts = cluster.layouts(topics)
@@ -90,11 +90,11 @@ def with_page_facts(
             places = {tp for of_group in unlisted.values() for tp in of_group}
             views = cluster.log_views(layouts, places) if places else {}
     except KgroupError:
-        return found
+        return evidence
     for group in groups:
         uncommitted = ((tp, views.get(tp)) for tp in unlisted.get(group.name, ()))
-        found[group.name] = replace(
-            found[group.name],
+        evidence[group.name] = replace(
+            evidence[group.name],
             quiet=tuple(_quiet_topics(quiet[group.name], times_ms)),
             uncommitted=tuple(
                 UncommittedPartition(tp, view.end - view.start)
@@ -102,7 +102,7 @@ def with_page_facts(
                 if isinstance(view, LogView) and view.end > view.start
             ),
         )
-    return found
+    return evidence
 
 
 def _unlisted(group: Group, layouts: Layouts) -> Iterator[TopicPartition]:

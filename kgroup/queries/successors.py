@@ -38,10 +38,10 @@ def read_successors(
     if known is None or known.about != since_ms or not known.is_fresh(SURROUNDINGS_EVERY_S):
         try:
             with cluster.time_limit(_BUDGET_S):
-                found = _successors(cluster, left, since_ms, others)
+                successors = _successors(cluster, left, since_ms, others)
         except KgroupError:
-            found = {}
-        known = cluster.cache.successors = CachedValue(found, since_ms)
+            successors = {}
+        known = cluster.cache.successors = CachedValue(successors, since_ms)
     return known.value
 
 
@@ -60,12 +60,12 @@ def _successors(
     if not wanted:
         return {}
     logs = cluster.group_logs(dict.fromkeys(wanted, min(since_ms.values()) - TAKEN_OVER.value), _BUDGET_S).logs
-    found = {}
+    successors = {}
     for name, names in of_group.items():
         events = {other: logs[other].events for other in names if other in logs}
         if (one := successor(since_ms[name], events)) is not None:
-            found[name] = one
-    return found
+            successors[name] = one
+    return successors
 
 
 def _committed(cluster: Cluster) -> dict[str, tuple[TopicPartition, ...]]:

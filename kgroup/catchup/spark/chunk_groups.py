@@ -176,9 +176,9 @@ def _stripper(
                     _wait(throttle, sender, rate)
                     throttle.took(rows.num_rows, size, time.monotonic())
                     yield rows.select(rows.schema.names[:_KAFKAS])
-        if counting.found.get(end.chunk or 0, ChunkTally()).position < end.end:
+        if counting.tallies.get(end.chunk or 0, ChunkTally()).position < end.end:
             raise RuntimeError(f"the rows of {end.tp} ended before {end.end}")
-        tallies.add(counting.found)
+        tallies.add(counting.tallies)
 
     return strip
 
@@ -201,7 +201,7 @@ class _Counting:
     """Counts by chunk of what passed through one of Spark's partitions."""
 
     def __init__(self) -> None:
-        self.found: dict[int, ChunkTally] = {}
+        self.tallies: dict[int, ChunkTally] = {}
         self._newest = 0
 
     def add(self, batch: pyarrow.RecordBatch, rows: pyarrow.RecordBatch) -> int:
@@ -226,14 +226,14 @@ class _Counting:
 
     def _of(self, number: int) -> ChunkTally:
         self._newest = number
-        return self.found.setdefault(number, ChunkTally())
+        return self.tallies.setdefault(number, ChunkTally())
 
     def progress(self) -> TaskProgress:
         """The progress, for display."""
-        tallies, newest = self.found.values(), self._newest
+        tallies, newest = self.tallies.values(), self._newest
         return TaskProgress(
             newest,
-            self.found[newest].position if newest in self.found else 0,
+            self.tallies[newest].position if newest in self.tallies else 0,
             sum(one.visible for one in tallies),
             sum(one.visible - one.passed for one in tallies),
             0,

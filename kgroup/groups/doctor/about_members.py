@@ -176,16 +176,16 @@ def other_deployment(snapshot: GroupSnapshot) -> Answer:
     """WARNING if a client id names another environment; INFO for other names from other hosts, which may be meant."""
     if snapshot.commits is None:
         return OTHER_DEPLOYMENT.unknown(snapshot.why("commits", NO_COMMITS))
-    found = snapshot.read.deployment
-    if found is None:
+    other = snapshot.read.deployment
+    if other is None:
         return ()
     return OTHER_DEPLOYMENT.finding(
-        Severity.WARNING if found.sure else Severity.INFO,
-        found.words(snapshot.now_ms),
+        Severity.WARNING if other.sure else Severity.INFO,
+        other.words(snapshot.now_ms),
         remedy="if they do not belong here, stop them, and give their deployment a group.id of its own; what they "
         "have read since, no other member gets: the history shows from when on",
-        numbers={"member_count": len(found.names), "partition_count": found.partitions},
-        affected=found.names,
+        numbers={"member_count": len(other.names), "partition_count": other.partitions},
+        affected=other.names,
         commands=(
             kgroup_command("describe", snapshot.group.name, "--members", "--verbose"),
             kgroup_command("history", snapshot.group.name),

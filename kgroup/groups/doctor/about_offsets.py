@@ -156,22 +156,22 @@ def passed_over(snapshot: GroupSnapshot) -> Answer:
     """WARNING: what is still there can be delivered, until retention deletes that too."""
     if snapshot.commits is None:
         return PASSED_OVER.unknown(snapshot.why("commits", NO_COMMITS))
-    found = passed_over_in(snapshot.read.leaps, snapshot.group.partitions)
-    if not found:
+    passed = passed_over_in(snapshot.read.leaps, snapshot.group.partitions)
+    if not passed:
         return ()
-    left = [each.left for each in found if each.left is not None]
+    left = [each.left for each in passed if each.left is not None]
     return PASSED_OVER.finding(
         Severity.WARNING,
-        passed_over_words(found, snapshot.now_ms),
+        passed_over_words(passed, snapshot.now_ms),
         remedy="compare with the consumer's log (a reset of the fetch position); what is still there can be delivered; "
         "auto.offset.reset=earliest or none does not pass over it",
         numbers={
-            "partition_count": len(found),
-            "deleted_offset_count": sum(each.gone_end - each.leap.old for each in found),
+            "partition_count": len(passed),
+            "deleted_offset_count": sum(each.gone_end - each.leap.old for each in passed),
             "readable_offset_count": sum(end - start for start, end in left),
         },
-        affected=[str(each.leap.tp) for each in found],
-        commands=(*deliver_passed_over(found), commit_history(snapshot.group.name)),
+        affected=[str(each.leap.tp) for each in passed],
+        commands=(*deliver_passed_over(passed), commit_history(snapshot.group.name)),
     )
 
 

@@ -36,7 +36,7 @@ def roster_change(steps: Sequence[HistoryStep]) -> RosterChange | None:
     """
     sizes = [(step.at_ms, _size(step)) for step in steps]
     sizes = [(at_ms, size) for at_ms, size in sizes if size]
-    found: list[RosterChange] = []
+    changes: list[RosterChange] = []
     now = sizes[-1][1] if sizes else 0
     last = next((index for index in range(len(sizes) - 1, 0, -1) if sizes[index - 1][1] > now), None)
     if last is not None:
@@ -44,9 +44,11 @@ def roster_change(steps: Sequence[HistoryStep]) -> RosterChange | None:
         while first > 1 and sizes[last][0] - sizes[first - 1][0] <= ROLLOUT_GAP_MS and sizes[first - 2][1] > now:
             first -= 1
         before = max(size for _, size in sizes[first - 1 : last])
-        found.append(RosterChange(sizes[first][0], sizes[last][0], before, now))
-    found += [RosterChange(one.from_ms, one.to_ms, len(one.members), len(one.members)) for one in rollouts(steps)[-1:]]
-    return max(found, key=lambda change: change.ended_ms, default=None)
+        changes.append(RosterChange(sizes[first][0], sizes[last][0], before, now))
+    changes += [
+        RosterChange(one.from_ms, one.to_ms, len(one.members), len(one.members)) for one in rollouts(steps)[-1:]
+    ]
+    return max(changes, key=lambda change: change.ended_ms, default=None)
 
 
 def _size(step: HistoryStep) -> int:

@@ -41,22 +41,22 @@ class OpenCommit(msgspec.Struct, frozen=True):
 
 def open_commits(commits: Iterable[CommitWritten]) -> tuple[OpenCommit, ...]:
     """The commits, which must all be in open transactions, oldest first."""
-    found: dict[tuple[TopicPartition, int | None], OpenCommit] = {}
+    newest: dict[tuple[TopicPartition, int | None], OpenCommit] = {}
     for commit in commits:
         if commit.offset is None or commit.producer_id is None:
             continue
         key = commit.tp, commit.producer_id
-        at_ms = found[key].at_ms if key in found else commit.at_ms
-        found[key] = OpenCommit(commit.tp, commit.offset, commit.producer_id, at_ms)
-    return tuple(found.values())
+        at_ms = newest[key].at_ms if key in newest else commit.at_ms
+        newest[key] = OpenCommit(commit.tp, commit.offset, commit.producer_id, at_ms)
+    return tuple(newest.values())
 
 
 def with_transactions(
-    found: Sequence[OpenCommit], transactions: Iterable[OpenTransaction], now_ms: int
+    commits: Sequence[OpenCommit], transactions: Iterable[OpenTransaction], now_ms: int
 ) -> tuple[OpenCommit, ...]:
     """Those that are held for a minute, oldest first, with the open transactions of ``__consumer_offsets``."""
     by_producer: Mapping[int, OpenTransaction] = {each.producer_id: each for each in transactions}
-    dated = (replace(each, transaction=by_producer.get(each.producer_id)) for each in found)
+    dated = (replace(each, transaction=by_producer.get(each.producer_id)) for each in commits)
     held = (each for each in dated if now_ms - each.since_ms >= LONG_TRANSACTION.value)
     return tuple(sorted(held, key=lambda each: each.since_ms))
 

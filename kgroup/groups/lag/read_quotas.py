@@ -21,12 +21,12 @@ def quota_words(quotas: Sequence[ReadQuota], group: Group, reads_per_s: float) -
 
     ``reads_per_s`` is what the group reads, in records.
     """
-    found = min(_of_members(quotas, group, reads_per_s), key=lambda quota: quota.bytes_per_s, default=None)
-    if found is None:
+    lowest = min(_of_members(quotas, group, reads_per_s), key=lambda quota: quota.bytes_per_s, default=None)
+    if lowest is None:
         return None
-    whose = "" if found.user is None else ", whose user is not shown"
+    whose = "" if lowest.user is None else ", whose user is not shown"
     return (
-        f"{found.subject} may read {human_bytes(found.bytes_per_s)}/s at each broker (quota): that slows its "
+        f"{lowest.subject} may read {human_bytes(lowest.bytes_per_s)}/s at each broker (quota): that slows its "
         f"members{whose}, or they are too slow themselves, the log does not show which"
     )
 

@@ -113,15 +113,15 @@ class TwoWriters(msgspec.Struct, frozen=True):
 
 def two_writers(report: GroupLag, evidence: LagEvidence) -> tuple[TwoWriters, ...]:
     """The partitions whose offset fell back in the last two minutes, as two writers commit; most falls first."""
-    found = []
+    writers = []
     for row in report.partitions:
         commits = evidence.partitions[row.partition.tp].commits if row.partition.tp in evidence.partitions else ()
         if not _fell_lately(commits, report.now_ms - thresholds.STORM_ONGOING.value):
             continue
         for falls in list(repeated_falls(commits))[-1:]:
             if falls.writers is Writers.TWO:
-                found.append(TwoWriters(row, falls, commits[falls.indices[0]].timestamp_ms))
-    return tuple(sorted(found, key=lambda one: -len(one.falls.indices)))
+                writers.append(TwoWriters(row, falls, commits[falls.indices[0]].timestamp_ms))
+    return tuple(sorted(writers, key=lambda one: -len(one.falls.indices)))
 
 
 def _fell_lately(commits: Sequence[LoggedCommit], since_ms: int) -> bool:
