@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
+from kgroup.groups.foreign_owners import connector_of
 from kgroup.groups.thresholds import TAKEN_OVER
 from kgroup.model.group_log import EpochWritten, Event, GenerationWritten
 from kgroup.model.groups import Group
@@ -35,8 +36,11 @@ class Successor(msgspec.Struct, frozen=True):
 
 
 def partitions_left(group: Group) -> frozenset[TopicPartition]:
-    """The partitions with unread records that a group without members has left; none of another group."""
-    if not group.is_empty or group.is_simple:
+    """The partitions with unread records that a group without members has left; none of another group.
+
+    Nor of a connector: its group has its name, and Connect knows what became of it.
+    """
+    if not group.is_empty or group.is_simple or connector_of(group.name) is not None:
         return frozenset()
     return frozenset(p.tp for p in group.partitions if p.lag)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from kgroup.groups.successors import began_ms, candidates, partitions_left, successor
@@ -69,3 +70,9 @@ def test_partitions_that_a_group_has_left(state: str, protocol_type: str, left: 
     about = group([Part(0, 5), Part(1, 0)], (), state, protocol_type=protocol_type)
 
     assert {tp.partition for tp in partitions_left(about)} == left
+
+
+def test_connect_knows_what_became_of_a_connector() -> None:
+    sink = msgspec.structs.replace(group([Part(0, 5)], (), "Empty"), name="connect-to-s3")
+
+    assert partitions_left(sink) == frozenset()
