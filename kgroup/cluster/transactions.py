@@ -8,6 +8,8 @@ Behaviour seen in librdkafka 2.16, and what this module does about it:
 - After an abort with records in flight, or one forced by a refused record, the same producer's next transaction fails
   (OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_TXN_STATE): the caller makes a new one after any failure and any abort.
 - Closing a producer with an open transaction waits for the broker without limit, so none is closed: see ``close``.
+- It frees its error's text twice, which ends the process, if a record's response says that the producer was fenced
+  while a producer that knows it already is released (one in 200): so ``close`` waits for the responses.
 - It may refuse the first record of an open transaction ("Erroneous state"), and take it at the next try: seen once in
   26,000 transactions on a busy machine.
 """
@@ -365,11 +367,19 @@ class Transactions:
         if stage is _Stage.OPEN:
             self._abort()
         if self._producer is not None:
+            self._await_responses()
             with suppress(KafkaException):  # raised by a producer that has failed for good
                 self._producer.purge()
         # Producer.close() would wait for a broker that is gone, and warn about a commit in progress. Without it the
         # client ends with the last reference to it; a sink that still holds one cannot begin anything.
         self._producer = None
+
+    def _await_responses(self) -> None:
+        """Wait up to 0.5 s for the responses to all records that were sent."""
+        until = time.monotonic() + _REPORT_WITHIN_S
+        while len(self.producer) and time.monotonic() < until:
+            with suppress(KafkaException):
+                self.producer.poll(_PAUSE_S)
 
     def _abort(self) -> None:
         """Try to abort for at most 3 s. If that fails nothing is committed either; the broker aborts at the timeout."""

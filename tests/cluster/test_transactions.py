@@ -144,6 +144,23 @@ def test_a_producer_that_was_fenced_in_its_transaction_has_written_nothing(
             assert keys(reader.everything()) == ["old", "new"]
 
 
+@pytest.mark.soak
+def test_a_producer_that_is_fenced_with_records_in_flight_ends(config: Config, world: KafkaWorld, name: Name) -> None:
+    """librdkafka 2.16 ended the process in one of about 200, before ``close`` waited for the responses."""
+    topic = world.topic(name("wide"), partitions=8)
+
+    def write_on(transactions: Transactions) -> None:
+        transactions.produce_all((topic, b"v" * 100, b"k", count % 8, 0, None) for count in range(400))
+        transactions.commit()
+
+    for number in range(300):
+        with taken(config, ours := name(f"id-{number}"), topic) as old:
+            old.begin()
+            old.produce_all((topic, b"v" * 100, b"k", count % 4, 0, None) for count in range(400))
+            with taken(config, ours, topic), pytest.raises(Fenced):
+                write_on(old)
+
+
 @pytest.mark.parametrize(
     ("key", "value", "code"), [(b"k", b"x" * 3_000_000, "too-large"), (None, b"v", "not-accepted")]
 )
