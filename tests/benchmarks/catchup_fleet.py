@@ -122,7 +122,7 @@ class Fleet:
         yield self._verb("show", others, kgroup("catchup", "show", plan))
         yield self._verb("list", others, kgroup("catchup", "list"))
         yield self._verb("describe", others, kgroup("describe", group))
-        yield self._verb("resume, plan", others, kgroup("catchup", "resume", plan, "--rate", "none"))
+        yield self._verb("resume, plan", others, kgroup("catchup", "resume", plan, "--rate", "off"))
         accepted = ("--accept", "possible-duplicates", "--execute")
         yield self._verb("cancel", others, kgroup("catchup", "cancel", plan, *accepted))
 
@@ -150,7 +150,7 @@ class Fleet:
         with released([*self._start(self._group()), "--execute"]) as plan:
             pass
         began = time.perf_counter()
-        words = ("catchup", "resume", plan, "--rate", "none", "--parallelism", str(PARALLELISM), "--execute")
+        words = ("catchup", "resume", plan, "--rate", "off", "--parallelism", str(PARALLELISM), "--execute")
         with tempfile.TemporaryFile("w+") as said:
             running = subprocess.Popen(kgroup(*words), stdout=said, stderr=subprocess.STDOUT)
             peaks = _peaks(running)
