@@ -34,6 +34,7 @@ from kgroup.groups.lag.status import (
     CAUGHT_UP,
     DEFAULT_RULES,
     LEFT_BEFORE,
+    REBALANCES,
     WAITS,
     CommitReading,
     LagStatus,
@@ -67,6 +68,7 @@ def measure_lag(group: Group, evidence: LagEvidence, rules: StatusRules = DEFAUL
         rules,
         unsubscribed=unsubscribed_topics(group),
         left_before=topics_left_before(group, evidence.generation),
+        rebalances=group.is_rebalancing,
         unattended=_lacks_reader(group, evidence, list(zip(in_order, known, strict=True)), consumer_ms, span_ms),
         unattended_since_ms=max((ms for ms in (evidence.state_since_ms, consumer_ms) if ms is not None), default=None),
         span_ms=span_ms,
@@ -147,9 +149,9 @@ def _arrivals(known: tuple[LogPoint, ...], first_ms: int | None, first: int, end
 class _OfGroup:
     """Measures the partitions of a group.
 
-    ``unsubscribed`` are its ``unsubscribed_topics``, ``left_before`` its ``topics_left_before``. ``unattended``: it
-    lacks a reader, since ``unattended_since_ms``, when it became Empty, or the last consumer with ``assign()``
-    committed. ``span_ms`` is its ``group_span_ms``.
+    ``unsubscribed`` are its ``unsubscribed_topics``, ``left_before`` its ``topics_left_before``. ``rebalances``:
+    whether a rebalance is under way. ``unattended``: it lacks a reader, since ``unattended_since_ms``, when it became
+    Empty, or the last consumer with ``assign()`` committed. ``span_ms`` is its ``group_span_ms``.
     """
 
     def __init__(
@@ -160,6 +162,7 @@ class _OfGroup:
         *,
         unsubscribed: Collection[str],
         left_before: Collection[str],
+        rebalances: bool,
         unattended: bool,
         unattended_since_ms: int | None,
         span_ms: Callable[[], int | None],
@@ -172,6 +175,7 @@ class _OfGroup:
         self._rules = rules
         self._unsubscribed = unsubscribed
         self._left_before = left_before
+        self._rebalances = rebalances
         self._unattended = unattended
         self._span_ms = span_ms
 
@@ -273,10 +277,16 @@ class _OfGroup:
             group_span_ms=self._span_ms() if has_lone_commit(commits, rules) else None,
         )
         if not self._unattended:
-            return evaluate_status(reading, rules)
+            return self._unless_restarted(evaluate_status(reading, rules))
         if self._comes_and_goes(commits, first_ms) and (found := evaluate_status(reading, rules)).is_stuck:
             return found
         return no_reader(reading, self._unattended_since_ms, rules)
+
+    def _unless_restarted(self, found: StatusResult) -> StatusResult:
+        """The status found; unknown for a STOP that the members' restart explains until its rebalance ends."""
+        if not self._rebalances or found.status is not LagStatus.STOP or found.since_ms is None:
+            return found
+        return found if self._now_ms - found.since_ms >= RESTART.value else StatusResult(None, why=REBALANCES)
 
     def _comes_and_goes(self, commits: Sequence[LoggedCommit], first_ms: int | None) -> bool:
         """Whether members come and go at an offset, as in a crash loop.

@@ -97,6 +97,10 @@ LEFT_BEFORE = "no member subscribed to its topic before the rebalance that is un
 """Why the status is unknown: whether one does now shows when it ends."""
 
 
+REBALANCES = "a rebalance is under way, and its last commit is younger than a restart takes"
+"""Why the status is unknown: whether it is read shows when the rebalance ends."""
+
+
 class StatusResult(msgspec.Struct, frozen=True, gc=False):
     """A status, and the time since which it holds (None if unknown, and for OK and WARN).
 

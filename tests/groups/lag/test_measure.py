@@ -32,7 +32,7 @@ from kgroup.groups.lag.rates import (
     trend_words,
 )
 from kgroup.groups.lag.report import GroupLag, LagSum, PartitionLag, RowLevel, SortBy, is_quiet, rows_of, sort_rows
-from kgroup.groups.lag.status import LEFT_BEFORE, WAITS, LagStatus, status_words
+from kgroup.groups.lag.status import LEFT_BEFORE, REBALANCES, WAITS, LagStatus, status_words
 from kgroup.model.commit import Commit
 from kgroup.model.group_log import GenerationWritten
 from kgroup.model.groups import LogRange, Partition
@@ -504,6 +504,34 @@ def test_a_topic_that_the_group_had_left_before_a_rebalance(
     found = [p.status_result for p in report.partitions if p.partition.topic == "old" and p.lag]
     assert {result.status for result in found} == {status}
     assert {result.why for result in found} == ({LEFT_BEFORE} if status is None else {None})
+
+
+@pytest.mark.parametrize(
+    ("state", "silent_s", "expected"),
+    [
+        ("PreparingRebalance", 40, (None, REBALANCES)),
+        ("CompletingRebalance", 59, (None, REBALANCES)),
+        ("PreparingRebalance", 60, (LagStatus.STOP, None)),
+        ("Stable", 40, (LagStatus.STOP, None)),
+        ("Reconciling", 40, (None, REBALANCES)),
+    ],
+)
+def test_a_restart_is_no_stop_while_its_rebalance_is_under_way(
+    state: str, silent_s: int, expected: tuple[LagStatus | None, str | None]
+) -> None:
+    parts = [
+        Part(
+            0,
+            600,
+            last_ago=silent_s * SECOND,
+            age=silent_s * SECOND,
+            commits=tuple(steady(10_000_000, 100, silent_s * SECOND, SECOND)),
+        )
+    ]
+
+    (found,) = measure_lag(group(parts, [READER], state), evidence(parts)).partitions
+
+    assert (found.status, found.status_result.why) == expected
 
 
 def numbers(report: GroupLag, by: SortBy, top: int | None = None) -> list[int]:
