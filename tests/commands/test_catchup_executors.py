@@ -1,6 +1,7 @@
-"""Whole replays on YARN and on other disks, with an executor killed: nothing is lost, nothing is twice.
+"""Whole replays on YARN, on Kubernetes and on other disks, with an executor killed: nothing is lost, nothing is twice.
 
-The containers are processes of this machine; YARN and Spark's scheduler of it are real. Their Python has no kgroup.
+The containers and pods are processes of this machine; YARN itself and Spark's schedulers of both are real. Their Python
+does not have kgroup.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ import pytest
 from kgroup.catchup.spark.ready import DriverSetup, check
 from kgroup.catchup.spark.settings import SparkSettings
 from tests.helpers.catchup.catchups import copied, offsets, plan_said, written
+from tests.helpers.catchup.kubernetes_api import kubernetes
 from tests.helpers.catchup.replays import seen
 from tests.helpers.catchup.spark_cluster import (
     archived_python,
     executors_in,
     on_another_disk,
+    python_without_kgroup,
     running_cluster,
 )
 from tests.helpers.catchup.spark_kills import source_topic
@@ -68,6 +71,22 @@ def on_yarn(ready: DriverSetup, directory: Path) -> Iterator[OtherCluster]:
 
 
 @contextmanager
+def on_kubernetes(ready: DriverSetup, directory: Path) -> Iterator[OtherCluster]:
+    """Its executors are allocated when tasks wait, and are given back when they are idle."""
+    with kubernetes(ready, directory) as (address, pods):
+        found = {
+            "https://kubernetes.default.svc": address,
+            "kgroup.data.svc": "127.0.0.1",
+            "0.0.0.0": "127.0.0.1",
+        }
+        python = f"spark.pyspark.python={python_without_kgroup(directory)}"
+        few = ("spark.dynamicAllocation.maxExecutors=2", "spark.dynamicAllocation.executorIdleTimeout=2s")
+        yield OtherCluster(
+            "kubernetes", found, lambda: executors_in(directory), lambda: " ".join(pods.made), conf(python, *few)
+        )
+
+
+@contextmanager
 def on_other_disks(ready: DriverSetup, directory: Path, *hidden: Path, workers: int = 2) -> Iterator[OtherCluster]:
     """A standalone cluster whose workers have neither kgroup nor a Python with its packages."""
     with running_cluster(ready, directory, workers, before_worker=on_another_disk(KGROUP, *hidden)) as cluster:
@@ -88,7 +107,9 @@ def context_of(cluster: OtherCluster, bootstrap: str) -> tuple[str, ...]:
         text = text.replace(shown, here)
     Path(os.environ["KGROUP_CONFIG"]).write_text(text, encoding="utf-8")
     small = ("spark.executor.memory=512m", "spark.executor.extraJavaOptions=-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
-    driver = ("spark.driver.host=127.0.0.1", "spark.driver.bindAddress=127.0.0.1")
+    driver = (
+        () if cluster.example == "kubernetes" else ("spark.driver.host=127.0.0.1", "spark.driver.bindAddress=127.0.0.1")
+    )
     return ("--context", "prod", *conf(*small, *driver), *cluster.options)
 
 
@@ -96,6 +117,7 @@ def context_of(cluster: OtherCluster, bootstrap: str) -> tuple[str, ...]:
     "kind",
     [
         pytest.param(on_yarn, marks=pytest.mark.programs("bash", "chmod", "ln"), id="yarn"),
+        pytest.param(on_kubernetes, id="kubernetes"),
         pytest.param(on_other_disks, marks=pytest.mark.programs("mount", "unshare"), id="other-disks"),
     ],
 )
