@@ -23,7 +23,7 @@ from kgroup.groups.lag.evidence import Isolation
 from kgroup.groups.lag.measure import measure_lag
 from kgroup.groups.lag.past import lags_of_rows
 from kgroup.groups.lag.report import GroupLag, RowLevel, SortBy, rows_of
-from kgroup.groups.selection import Selection, TopicFilter, named_groups, names_of, names_only
+from kgroup.groups.selection import Selection, named_groups, names_of, names_only
 from kgroup.groups.selection import check_selection as check_selection
 from kgroup.model.groups import Group
 from kgroup.model.metrics import ExportedMetrics, Metric
@@ -279,7 +279,7 @@ class _LagMeasurement:
     def _measure_part(
         self, run: Invocation, cluster: Cluster, snapshot: Snapshot, need: Need, level: RowLevel, unread: _UnreadLogs
     ) -> list[MeasuredGroup]:
-        groups = [_of_topics(group, self.which.topics) for group in snapshot.groups]
+        groups = [self.which.topics.narrow(group) for group in snapshot.groups]
         if not groups:
             return []
         ledger = begin_reading_cached_ledger(run.settings, cluster, named_groups(self.which))
@@ -344,13 +344,6 @@ class _UnreadLogs:
             if reasons:
                 few = next(iter(reasons)) if len(reasons) == 1 else f"{len(reasons)} of {groups}"
                 reporter.note(f"{few}: {what}: {next(iter(reasons.values()))}")
-
-
-def _of_topics(group: Group, topics: TopicFilter) -> Group:
-    """The group with only these partitions: the lag of others would hide theirs."""
-    if not topics.choices:
-        return group
-    return replace(group, partitions=tuple(p for p in group.partitions if topics.has(p.topic, p.partition)))
 
 
 def _verdict(group: Group, report: GroupLag, evidence: LagEvidence) -> GroupVerdict:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 import msgspec
+from msgspec.structs import replace
 
 from kgroup.groups.reset_targets import TopicChoice, parse_topics
 from kgroup.model.groups import Group, ListedGroup, RowError
@@ -70,6 +71,12 @@ class TopicFilter(msgspec.Struct, frozen=True):
             choice.topic == topic and (choice.partitions is None or partition in choice.partitions)
             for choice in self.choices
         )
+
+    def narrow(self, group: Group) -> Group:
+        """The group with only these partitions: the lag of others would hide theirs."""
+        if not self.choices:
+            return group
+        return replace(group, partitions=tuple(p for p in group.partitions if self.has(p.topic, p.partition)))
 
     def has_whole(self, topic: str) -> bool:
         """Whether the topic is one of them, with all its partitions."""
