@@ -7,7 +7,6 @@ unknown sizes are left out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -25,10 +24,14 @@ _KEYS = ("cleanup.policy", "retention.ms", "retention.bytes", "message.timestamp
 
 
 class TopicRetentions(msgspec.Struct, frozen=True):
-    """Settings by topic, None if they may not be read; and the size in bytes of each partition's log."""
+    """Settings by topic, None if they may not be read; and the size in bytes of each partition's log.
+
+    ``failed`` is why no settings were read at all.
+    """
 
     settings: Mapping[str, TopicSettings | None] = msgspec.field(default_factory=dict)
     sizes: Mapping[TopicPartition, int] = msgspec.field(default_factory=dict)
+    failed: KgroupError | None = None
 
 
 async def read_retention(
@@ -39,15 +42,20 @@ async def read_retention(
     settings, sizes = await client.gather(
         [_settings(client, sorted({topic for topic, _ in distinct})), _sizes(client, layouts, distinct)]
     )
+    if isinstance(settings, KgroupError):
+        return TopicRetentions({}, sizes, settings)
     return TopicRetentions(settings, sizes)
 
 
-async def _settings(client: CoordinatorClient, topics: list[str]) -> dict[str, TopicSettings | None]:
+async def _settings(client: CoordinatorClient, topics: list[str]) -> dict[str, TopicSettings | None] | KgroupError:
+    try:
+        configs = await read_configs(client, ConfigType.TOPIC, topics, _KEYS)
+    except KgroupError as error:
+        return error
     settings: dict[str, TopicSettings | None] = dict.fromkeys(topics)
-    with suppress(KgroupError):
-        for topic, configs in (await read_configs(client, ConfigType.TOPIC, topics, _KEYS)).items():
-            if not isinstance(configs, KgroupError):
-                settings[topic] = TopicSettings.parse(configs)
+    for topic, of_topic in configs.items():
+        if not isinstance(of_topic, KgroupError):
+            settings[topic] = TopicSettings.parse(of_topic)
     return settings
 
 

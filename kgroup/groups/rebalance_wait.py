@@ -36,12 +36,13 @@ from kgroup.support.instants import short_time
 class RebalanceWait(msgspec.Struct, frozen=True):
     """What a rebalance waits for, in words; ``member`` is the one that holds it up, None if that is not certain.
 
-    ``since_ms`` is the time of the last commit.
+    ``since_ms`` is the time of the last commit. ``suspect`` is a member that probably holds it up, None: unknown.
     """
 
     words: str
     since_ms: int
     member: Member | None = None
+    suspect: Member | None = None
 
 
 def rebalance_wait(group: Group, evidence: LagEvidence) -> RebalanceWait | None:
@@ -68,7 +69,9 @@ def rebalance_wait(group: Group, evidence: LagEvidence) -> RebalanceWait | None:
         silent = _silent_before_others(group, generation, evidence)
         if silent is None:
             return RebalanceWait(f"{joining}; which have not is not known", last_ms)
-        return RebalanceWait(f"{joining}; {silent.words(labels(group), now_ms)}", last_ms, silent.gone(now_ms))
+        return RebalanceWait(
+            f"{joining}; {silent.words(labels(group), now_ms)}", last_ms, silent.gone(now_ms), silent.member
+        )
     if group.state != "CompletingRebalance":
         return None
     leader = next((m for m in group.members if m.member_id == generation.leader), None)
@@ -83,6 +86,7 @@ def rebalance_wait(group: Group, evidence: LagEvidence) -> RebalanceWait | None:
                 f"{no_commit}: the rebalance waits for the assignment by its leader {name}, for at most "
                 f"{format_duration(ends_ms / 1000)} if that is dead",
                 last_ms,
+                leader,
                 leader,
             )
     return RebalanceWait(

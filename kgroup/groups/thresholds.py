@@ -58,6 +58,9 @@ ABANDONED = Threshold(
 TAKEN_OVER = Threshold(
     "time between the end of a group and the start of one that replaces it", 600_000, "ms", "longer than a deployment"
 )
+LEFT = Threshold(
+    "time since the last commit to a topic that the group has left", 3_600_000, "ms", "a wrong deployment shows sooner"
+)
 QUIET = Threshold("time without a commit of another group that is quiet", 3_600_000, "ms", "its lag shows nothing")
 
 RESET_SHOWN = Threshold(

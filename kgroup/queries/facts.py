@@ -315,7 +315,8 @@ def _unknown(
     if facts.retention is not None:
         closed = (p.tp.topic for p in group.partitions if facts.retention.settings.get(p.tp.topic) is None and p.lag)
         for topic in islice(closed, 1):
-            yield EvidenceSource.RETENTION, f"no DESCRIBE_CONFIGS on {topic}"
+            unread = facts.retention.failed
+            yield EvidenceSource.RETENTION, f"no DESCRIBE_CONFIGS on {topic}" if unread is None else unread.message
     if isinstance(facts.others, str):
         yield EvidenceSource.SIBLINGS, facts.others
     elif facts.others is not None and facts.others.unseen:

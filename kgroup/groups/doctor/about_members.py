@@ -76,6 +76,15 @@ def idle_members(snapshot: GroupSnapshot) -> Answer:
     topics_read = sorted(set().union(*(_reads(member, members) for member in members)))
     partitions = sum(sizes.get(topic, 0) for topic in topics_read)
     more: tuple[str, ...] = ()
+    if not partitions:
+        return IDLE.finding(
+            Severity.WARNING,
+            f"{plural(len(members), 'member')}, and none of the topics that they subscribe to exists",
+            remedy="correct the name or the pattern of their subscription, or create the topic",
+            numbers={"member_count": len(members), "partition_count": 0, "idle_member_count": len(idle_names)},
+            affected=idle_names,
+            commands=(kgroup_command("describe", group.name, "--members", "--verbose"),),
+        )
     if len(topics_read) == 1:
         rest = f"--alter --topic {topics_read[0]} --partitions {len(members)}"
         more = (tool_command("kafka-topics.sh", snapshot.bootstrap, rest),)

@@ -168,9 +168,9 @@ def rebalance_waits(snapshot: GroupSnapshot) -> Answer:
         wait.words,
         remedy="if that member is dead, remove it: the others continue within seconds"
         if wait.member is not None
-        else "find the member that hangs or is dead: it has stopped committing, and its log ends",
+        else "find the member that hangs, perhaps in its callback for revoked partitions, or is dead: its log ends",
         numbers={"silent_ms": silent_ms, "member_count": len(group.members or ())},
-        affected=() if wait.member is None else (labels(group)[wait.member.member_id],),
+        affected=() if wait.suspect is None else (labels(group)[wait.suspect.member_id],),
         commands=(
             kgroup_command("history", group.name, "--since", "1h"),
             *(() if wait.member is None else (evict_member(group.name, wait.member),)),

@@ -24,6 +24,7 @@ _FOLLOW: dict[str, tuple[str, ...]] = {
         about_lag.SKEWED_LAG.id,
         about_rebalances.EAGER.id,
     ),
+    about_rebalances.WAITS.id: (about_lag.STALLED_COMMITS.id, about_lag.SKEWED_LAG.id),
     about_transactions.PENDING_COMMIT.id: (about_lag.STALLED_COMMITS.id, about_lag.SKEWED_LAG.id),
     about_lag.STALLED_COMMITS.id: (about_lag.SKEWED_LAG.id,),
 }
@@ -90,7 +91,12 @@ def _ranked(findings: Sequence[Finding]) -> Iterable[Finding]:
 
 
 def _may_cause(cause: Finding, finding: Finding) -> bool:
-    """Whether it is about the same: a partition elsewhere that is stuck or lags has another cause."""
+    """Whether it is about the same: a partition elsewhere that is stuck or lags has another cause.
+
+    A rebalance stops all members. One that waits for a known member may itself be caused by what that member does.
+    """
+    if cause.rule == about_rebalances.WAITS.id:
+        return not cause.affected
     elsewhere = {*finding.affected}.isdisjoint(cause.affected)
     return not (elsewhere and finding.rule in (about_lag.STALLED_COMMITS.id, about_lag.SKEWED_LAG.id))
 

@@ -97,7 +97,7 @@ LEFT_BEFORE = "no member subscribed to its topic before the rebalance that is un
 """Why the status is unknown: whether one does now shows when it ends."""
 
 
-REBALANCES = "a rebalance is under way, and its last commit is younger than a restart takes"
+REBALANCES = "a rebalance is under way, and its last commit may be from before a restart"
 """Why the status is unknown: whether it is read shows when the rebalance ends."""
 
 
@@ -386,8 +386,10 @@ def _stalled(reading: CommitReading, recent: Sequence[LoggedCommit], rules: Stat
     first_ms = same[-1].timestamp_ms
     since = max(first_ms, reading.waiting_since_ms or first_ms)
     series = len(recent) >= _FEW and all(commit.offset == offset for commit in recent)
-    # Fewer commits of one offset show it too, once a lone commit would.
-    if reading.now_ms - since < (rules.least_span_ms if series else rules.lone_ms) or len(same) < 2:
+    # Fewer commits of one offset show it too, once a lone commit would. So does a single unread record: who commits
+    # the offset of the last record, instead of the next one, has always one.
+    short = series and reading.lag > 1
+    if reading.now_ms - since < (rules.least_span_ms if short else rules.lone_ms) or len(same) < 2:
         return None
     if ended := _ended(reading, recent, rules):
         return ended
@@ -439,7 +441,8 @@ def _shrinking(reading: CommitReading, recent: Sequence[LoggedCommit]) -> Status
     if len(lags) < _FEW:
         return StatusResult(None, why="the log end at the time of its commits is unknown")
     shrinks = any(later < earlier for earlier, later in pairwise(lags))
-    return StatusResult(LagStatus.OK if shrinks else LagStatus.WARN)
+    moves = recent[0].offset != recent[-1].offset
+    return StatusResult(LagStatus.OK if shrinks or (reading.lag == 1 and moves) else LagStatus.WARN)
 
 
 def status_words(result: StatusResult, now_ms: int) -> str | None:

@@ -25,7 +25,7 @@ class Trouble(ExplainedEnum):
     NO_READER = "no-reader", "the group has no members"
     REPLACED = "replaced", "another group has taken its partitions over"
     SHARED_INSTANCE = "shared-instance", "processes have the same instance id"
-    RETENTION = "retention", "retention deletes unread records before they are read"
+    RETENTION = "retention", "retention may delete unread records before they are read"
     TRANSACTION = "open-transaction", "unread records lie behind an open transaction"
     PENDING_COMMIT = "pending-commit", "an open transaction holds offsets, and a member that starts waits for its end"
     STUCK = "stuck", "a partition is not read, or its member does not get past an offset"

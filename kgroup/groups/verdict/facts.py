@@ -143,8 +143,19 @@ def unsubscribed_in(report: GroupLag) -> list[str]:
 
 
 def left_in(report: GroupLag, evidence: LagEvidence) -> list[str]:
-    """Those of them that the group has left, as far as the log shows: no other service that shares it read them."""
-    return [topic for topic in unsubscribed_in(report) if topic not in evidence.of_some]
+    """Those of them that the group has left, as far as the log shows.
+
+    No other service that shares it read them, and the last commit is old: a wrong deployment would have been noticed.
+    """
+    newest: dict[str, int] = {}
+    for row in report.partitions:
+        if row.last_commit_ms is not None:
+            newest[row.partition.topic] = max(row.last_commit_ms, newest.get(row.partition.topic, 0))
+    return [
+        topic
+        for topic in unsubscribed_in(report)
+        if topic not in evidence.of_some and report.now_ms - newest.get(topic, report.now_ms) >= thresholds.LEFT.value
+    ]
 
 
 def crash_loops_in(report: GroupLag, evidence: LagEvidence) -> tuple[CrashLoop, ...]:

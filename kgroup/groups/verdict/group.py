@@ -208,7 +208,7 @@ def next_fact(
             open_commits_words(evidence.open_commits, report.now_ms), Trouble.PENDING_COMMIT, places=places
         )
     if safe is not None and safe.too_late and not stuck:
-        return Concluded("retention deletes unread records before they are read", Trouble.RETENTION)
+        return Concluded("retention may delete unread records before they are read", Trouble.RETENTION)
     row = held_back(report)
     if row is not None:
         text = f"read_committed consumers of {row.where} get no further until that transaction ends"
@@ -239,9 +239,13 @@ def _less_urgent(
         if left := left_in(report, evidence):
             text = f"no member subscribes to {some_of(left)}: delete the offsets if none should"
             return Concluded(text, Trouble.UNSUBSCRIBED)
+        shared = [topic for topic in topics if topic in evidence.of_some]
         text = (
             f"no member subscribes to {some_of(topics)}, as some members did: a service that shares the group is "
             "missing, or the group has left the topic, the log does not show which"
+            if shared
+            else f"no member subscribes to {some_of(topics)}: a deployment changed the subscription, or a service that "
+            "shares the group is missing; if neither, the group has left the topic"
         )
         return Concluded(text, Trouble.UNSUBSCRIBED, (Trouble.NO_READER,))
     if found.writers:
@@ -466,7 +470,8 @@ def _until_when(row: PartitionLag, owns: str, owner: Member, evidence: LagEviden
     end_ms = max(row.last_commit_ms, evidence.state_since_ms or 0) + facts.max_poll_interval_ms
     if end_ms > evidence.now_ms:
         until = short_time(end_ms, evidence.now_ms)
-        return f"{owns}; its max.poll.interval.ms is {interval}, so the group keeps it until about {until}"
+        owns += f"; its max.poll.interval.ms is {interval}"
+        return f"{owns}: the group keeps it until about {until} if it does not poll"
     owns += f" after its max.poll.interval.ms ({interval})"
     return f"{owns}: it polls, and commits nothing past offset {row.first}{places}"
 

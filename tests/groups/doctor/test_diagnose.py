@@ -26,6 +26,7 @@ from tests.helpers.cases.doctor import (
     CRITICAL,
     HEALTHY,
     INFO,
+    KEYS,
     WARNING,
     A,
     B,
@@ -87,6 +88,16 @@ def test_what_follows_from_a_cause_is_information(ago_ms: int, severity: Severit
     assert told.findings[0].rule == "rebalance-storm"
     assert found["eager-assignor"].severity is severity
     assert found["eager-assignor"].evidence.partition("their owner stayed")[2] == why
+
+
+def test_partitions_that_stand_still_follow_from_a_rebalance_that_waits_for_all_members() -> None:
+    unread = {key: doctor_of_offsets.log(9999, 600, end=1500) for key in KEYS}
+
+    told = diagnose_group(doctor_of_members.waiting(5 * M, "PreparingRebalance", logs=unread))
+
+    found = {item.rule: item for item in told.findings}
+    assert (found["rebalance-waits"].severity, found["stalled-commits"].severity) == (WARNING, INFO)
+    assert found["stalled-commits"].evidence.endswith("; it follows from rebalance-waits")
 
 
 def test_uneven_lag_follows_from_the_partition_that_is_stuck() -> None:

@@ -144,6 +144,10 @@ BATCH = [*range(990, 1001)]
         (STOP, judged(each_second(27 * SECOND), 900, unread_ago=MINUTE)),
         (STOP, judged(each_second(11 * SECOND), 900, unread_ago=MINUTE)),
         (STALL, judged(each_second(9 * SECOND), 900, unread_ago=MINUTE)),
+        # ... a single record only after five minutes: who commits the last record, not the next one, has always one.
+        (WARN, judged(each_second(9 * SECOND), 501, unread_ago=MINUTE)),
+        (STALL, judged([at(n * 5 * SECOND, 500) for n in reversed(range(1, 80))], 501, unread_ago=6 * MINUTE)),
+        (OK, judged(rhythm(497, 498, 499, *[500] * 6, pause=5 * SECOND), 501, unread_ago=40 * SECOND)),
         (STOP, judged([c for c in SAME if c.timestamp_ms < NOW - 15 * SECOND], 900, unread_ago=22 * MINUTE)),
         # ... also if no more arrived than in two intervals, once a record is unread for five minutes.
         (OK, judged(SAME, 502, unread_ago=22 * MINUTE, keeps_up=True)),

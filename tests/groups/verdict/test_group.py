@@ -104,7 +104,7 @@ NO_RIGHT = "4 groups could not be read (no DESCRIBE on them)"
 UNSEEN = {EvidenceSource.SIBLINGS: NO_RIGHT}
 
 POD_1 = structs.replace(E1, instance_id="pod-1")
-FIVE_MINUTES = "its max.poll.interval.ms is 5m, so the group keeps it until about 01:39:40Z"
+FIVE_MINUTES = "its max.poll.interval.ms is 5m: the group keeps it until about 01:39:40Z if it does not poll"
 OTHERS = [*FINE[:1], *FINE[2:]]
 
 
@@ -166,7 +166,8 @@ STRANGER = tuple(at(n * 5 * SECOND, 10_000_000 if n % 2 == 0 else 10_005_000 - n
 NEAR = tuple(at(n * 5 * SECOND, 10_000_000 if n % 2 == 0 else 10_000_030 - n, 7) for n in reversed(range(20)))
 TWO_WRITERS = judged([*FINE, Part(7, 6_000, 11, age=MINUTE, owner=E1, commits=STRANGER)])
 LEFT_MEMBERS = (E0, E1, E2)
-LEFT = Part(0, 5000, 10, last_ago=18 * MINUTE, age=18 * MINUTE, topic="oldtopic")
+LEFT = Part(0, 5000, 10, last_ago=2 * HOUR, age=2 * HOUR, topic="oldtopic")
+LEFT_LATELY = replace(LEFT, last_ago=18 * MINUTE, age=18 * MINUTE)
 DIED = LostMember("pod-1", NOW - MINUTE, 10_000, ("pod-0",))
 TAKEN_OVER = SharedInstance("pod-0", NOW - 2 * MINUTE, NOW, 7)
 CRASHES_AT_7 = (
@@ -284,28 +285,28 @@ def test_what_is_concluded(
         # ... and its owner has no other partition: it may hang, or be dead.
         (
             judged([*FINE[:1], *FINE[2:], STUCK], members={"enrich-1": MemberFacts(HOUR, 45_000)}),
-            {"->": "enrich-1 (10.0.3.4) owns orders:7 and still heartbeats; its max.poll.interval.ms is 1h, "
-                   "so the group keeps it until about 01:58:40Z"},
+            {"->": "enrich-1 (10.0.3.4) owns orders:7 and still heartbeats; its max.poll.interval.ms is 1h: "
+                   "the group keeps it until about 01:58:40Z if it does not poll"},
         ),
         # ... it got both partitions after its predecessor's last commit of the other one.
         (
             judged([*FINE, STUCK], state_since_ms=NOW, members={"enrich-1": MemberFacts(HOUR, 45_000)}),
-            {"->": "enrich-1 (10.0.3.4) owns orders:7 and still heartbeats; its max.poll.interval.ms is 1h, "
-                   "so the group keeps it until about 02:36:40Z"},
+            {"->": "enrich-1 (10.0.3.4) owns orders:7 and still heartbeats; its max.poll.interval.ms is 1h: "
+                   "the group keeps it until about 02:36:40Z if it does not poll"},
         ),
         # ... it committed one record of the other, and stands there too.
         (
             judged([*FINE[:1], replace(STUCK, number=1, last_ago=37 * MINUTE), *FINE[2:], STUCK],
                    members={"enrich-1": MemberFacts(HOUR, 45_000)}),
             {"->": "enrich-1 (10.0.3.4) owns orders:7 and 1 more stuck partition and still heartbeats; its "
-                   "max.poll.interval.ms is 1h, so the group keeps it until about 01:58:40Z"},
+                   "max.poll.interval.ms is 1h: the group keeps it until about 01:58:40Z if it does not poll"},
         ),
         # ... it joined later, or would have left if it did not poll.
         (
             judged([*FINE[:1], *FINE[2:], STUCK], members={"enrich-1": MemberFacts(HOUR, 45_000)},
                    state_since_ms=NOW - MINUTE),
-            {"->": "enrich-1 (10.0.3.4) owns orders:7 and still heartbeats; its max.poll.interval.ms is 1h, "
-                   "so the group keeps it until about 02:35:40Z"},
+            {"->": "enrich-1 (10.0.3.4) owns orders:7 and still heartbeats; its max.poll.interval.ms is 1h: "
+                   "the group keeps it until about 02:35:40Z if it does not poll"},
         ),
         (
             judged([*FINE[:1], *FINE[2:], STUCK], members={"enrich-1": MemberFacts(5 * MINUTE, 45_000)},
@@ -411,7 +412,7 @@ def test_what_is_concluded(
             {
                 "RETENTION": "retention (15m) deletes the first unread record of orders:0 in 5m, "
                 "catches up only in 10m at this rate",
-                "->": "retention deletes unread records before they are read",
+                "->": "retention may delete unread records before they are read",
             },
         ),
         # Two of several have an unlike fate.
@@ -498,6 +499,13 @@ def test_what_is_concluded(
             },
         ),
         (
+            judged([*FINE, LEFT_LATELY], roster=LEFT_MEMBERS),
+            {
+                "->": "no member subscribes to oldtopic: a deployment changed the subscription, or a service that "
+                "shares the group is missing; if neither, the group has left the topic",
+            },
+        ),
+        (
             judged([*FINE, LEFT], roster=LEFT_MEMBERS, of_some=frozenset({"oldtopic", "orders"})),
             {
                 "->": "no member subscribes to oldtopic, as some members did: a service that shares the group is "
@@ -507,7 +515,7 @@ def test_what_is_concluded(
         (
             judged([*FINE, LEFT], roster=(E0, E1, structs.replace(E2, subscription=None))),
             {
-                "STUCK": "oldtopic:0 at 10000000: no commit for 18m while 10/s (1m) arrive",
+                "STUCK": "oldtopic:0 at 10000000: no commit for 2h while 10/s (1m) arrive",
                 "->": "oldtopic:0 has no owner",
             },
         ),
@@ -1034,6 +1042,7 @@ SKIP = "kgroup reset orders-enrich --to-offset payments:3=8812338 --save-skipped
         ),
         # A topic that no member subscribes to; what it leaves unread is no gap.
         (judged([*FINE, LEFT], roster=LEFT_MEMBERS), [LEAVE]),
+        (judged([*FINE, LEFT_LATELY], roster=LEFT_MEMBERS), []),
         (judged([*FINE, LEFT], roster=LEFT_MEMBERS, of_some=frozenset({"oldtopic"})), []),
         (judged([*FINE, STUCK, LEFT], roster=LEFT_MEMBERS), [PEEK, LEAVE]),
         # A rebalance: it may be one of a crash loop, and a record may be what the members die of.

@@ -195,6 +195,13 @@ CASES = (
     # idle-members
     Case("idle-members", "one spare", having((*EACH, SIX)), INFO, "7 members for 6 partitions: 1 idle (m6)"),
     Case("idle-members", "two spare", having((*EACH, SIX, member("m7"))), WARNING, "2 idle (m6, m7)"),
+    Case(
+        "idle-members",
+        "no topic of theirs",
+        having(tuple(replace(each, subscription=(), assignment=()) for each in EACH)),
+        WARNING,
+        "6 members, and none of the topics that they subscribe to exists",
+    ),
     Case("idle-members", "as many as partitions", having(EACH), None),
     Case("idle-members", "idle, but not one too many", having((*EACH[:4], member("m9", 4, 5), SIX)), None),
     Case("idle-members", "away for a moment", having((*EACH, replace(SIX, epoch=-2))), None),
