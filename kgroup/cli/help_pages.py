@@ -23,7 +23,8 @@ _SINKS = frozenset(
 )
 _REPLAYS = _SINKS | {"rate", "release_only", "execute"}
 COMMON = {
-    "catchup start": _REPLAYS | {"topic", "verbose", "skipped_by", "until", "accept", "wait_empty", "within"},
+    "catchup start": _REPLAYS
+    | {"topic", "verbose", "skipped_by", "until", "accept", "if_behind", "wait_empty", "within"},
     "catchup check": _SINKS | {"master"},
     "catchup resume": _REPLAYS | {"assume"},
 }

@@ -98,6 +98,7 @@ def start(
     replay = speed.replay_options(sink)
     replay.check_lanes()
     gap.parse(group)
+    condition = safety.condition(gap)
     if release_only:
         speed.check_released_only(sink)
     if safety.execute and not release_only and replay.sink is None:
@@ -116,7 +117,7 @@ def start(
         ):
             if text is not None and at_ms is not None:
                 run.reporter.note(resolved_text(text, at_ms, option))
-        request = StartRequest(group, wanted, safety, replay, run.typed)
+        request = StartRequest(group, wanted, safety, replay, run.typed, condition)
         if gap.skipped_by is not None:
             request = request_skipped(engine, request, gap.skipped_by)
         result = start_catchup(engine, run.settings, request)

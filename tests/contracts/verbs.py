@@ -198,6 +198,8 @@ def catchup(stage: Stage) -> None:
     stage(f"catchup start {group} --topic {stage.topic}:0 --skip-before 2026-01-01T01:15Z")
     stage(f"catchup start --range {stage.topic}:0=10-20 --to-topic {copy}")
     stage(f"catchup start {STREAMS}")
+    stage(f"catchup start {group} --topic {stage.topic}:0 --if-behind 100k --execute --release-only")
+    stage("catchup start c-missing --if-behind 10m --execute --release-only")
     plan = plan_id(stage(f"catchup start {group} --release-only --execute --reason INC-1"))
     stage.forms("catchup list")
     for output in FORMATS:

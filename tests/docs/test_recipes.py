@@ -516,6 +516,42 @@ def test_looking(runbook: Runbook, bootstrap: str, world: KafkaWorld, topic: str
     assert topic in runbook.run("ticket", look).stdout
 
 
+def _before_start() -> dict[str, list[str]]:
+    """What runs before an application, as the manual has it: in an init container, and in a unit of systemd."""
+    (pod,) = re.findall(r"<!-- init -->\n```yaml\n(.*?)```", page("kubernetes.md"), re.S)
+    (unit,) = re.findall(r"<!-- unit -->\n```ini\n(.*?)```", page("runbooks.md"), re.S)
+    (container,) = yaml.safe_load(pod)["spec"]["template"]["spec"]["initContainers"]
+    (line,) = re.findall(r"^ExecStartPre=(.*)$", unit, re.M)
+    return {"init": container["command"], "unit": shlex.split(line)}
+
+
+@pytest.mark.parametrize("place", ["init", "unit"])
+def test_before_the_application_starts(
+    runbook: Runbook, bootstrap: str, world: KafkaWorld, topic: str, bystander: str, place: str
+) -> None:
+    """It is more than ten minutes behind, and the first start releases it. At the second one it is fresh, and runs."""
+    group, others = topic, world.exact(bystander)
+    produce(bootstrap, topic, age_s=660)
+    world.commit(group, {(topic, partition): 5 for partition in range(4)})
+    before_start = shlex.join(_before_start()[place]).replace("pay-svc", group).replace("--within 1m", "--within 1s")
+
+    def start() -> str:
+        return runbook.script(before_start, PROD).stderr
+
+    first = start()
+    runbook.deployments.add(group, group, topic, replicas=1)
+    produce(bootstrap, topic)
+    wait_for(lambda: len(runbook.deployments.processed(group)) == 4 * _RECORDS, "what is new")
+    second = start()
+
+    assert "RELEASED" in first
+    assert set(runbook.deployments.processed(group)) == everything(topic, range(_RECORDS, 2 * _RECORDS))
+    assert "is not 10m behind on any partition: lag 0" in second
+    listed = json.loads(runbook.script("kgroup catchup list -o json", PROD).stdout)["data"]
+    assert [(each["group"], each["totals"]["undelivered_offset_count"]) for each in listed] == [(group, 60)]
+    assert world.exact(bystander) == others
+
+
 @pytest.mark.programs("unshare")
 def test_job(runbook: Runbook, bootstrap: str, world: KafkaWorld, topic: str) -> None:
     """The Job's container: no root, no $HOME, a state directory that is a volume; and the way back from its log."""

@@ -13,6 +13,7 @@ from kgroup.catchup.spark.settings import SparkSettings, check_master, parse_con
 from kgroup.changes.options import Change, Execution
 from kgroup.groups.catchup.gap_request import GapRequest, Missing, check_topic_name, parse_ranges, parse_rate
 from kgroup.groups.catchup.model import Order
+from kgroup.groups.catchup.start_condition import Behind, StartCondition
 from kgroup.groups.catchup.yielding import OFF, YIELD_TO
 from kgroup.groups.reset_targets import ANY_TIME, parse_moment, parse_topics
 from kgroup.groups.selection import check_topics
@@ -74,6 +75,17 @@ class GapOptions:
 @dataclass(frozen=True, slots=True)
 class SafetyOptions(Change):
     """Whether to execute, and under which conditions. The ledger keeps the old offsets: there is no backup."""
+
+    if_behind: str | None = None
+    if_empty: bool = False
+
+    def condition(self, gap: GapOptions) -> StartCondition:
+        """When there is something to do. Raises UsageError for an invalid bound, and if no group is moved."""
+        one = "--range" if gap.range else "--skipped-by" if gap.skipped_by is not None else None
+        for option, given in (("--if-behind", self.if_behind), ("--if-empty", self.if_empty)):
+            if one is not None and given:
+                raise UsageError(f"{one} and {option} are mutually exclusive: no group is moved")
+        return StartCondition(None if self.if_behind is None else Behind.parse(self.if_behind), self.if_empty)
 
 
 @dataclass(frozen=True, slots=True)

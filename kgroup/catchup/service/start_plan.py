@@ -26,6 +26,7 @@ from kgroup.groups.catchup.gap_request import GapRequest, Missing
 from kgroup.groups.catchup.model import CatchupPlan, Order, PlanSnapshot, PlanState
 from kgroup.groups.catchup.results import StartPlan
 from kgroup.groups.catchup.risks import ReplayPace, Risk, RiskLevel, risks
+from kgroup.groups.catchup.start_condition import StartCondition
 from kgroup.groups.catchup.unrecorded_releases import find_unrecorded_releases, range_words
 from kgroup.groups.change_plan import ChangePlan, ChangeRow
 from kgroup.groups.change_result import Refusal
@@ -83,7 +84,7 @@ class StartRequest(msgspec.Struct, frozen=True):
     """The request of ``start``: which gap of which group, under which conditions, and how it is replayed.
 
     ``group`` is None if ranges are named. ``replay`` has no sink if the user does not name one yet. ``typed`` are the
-    words that the ledger keeps of it, without secrets.
+    words that the ledger keeps of it, without secrets; ``condition`` is when there is something to do.
     """
 
     group: str | None
@@ -91,6 +92,7 @@ class StartRequest(msgspec.Struct, frozen=True):
     change: Change
     replay: ReplayOptions = msgspec.field(default_factory=ReplayOptions)
     typed: tuple[str, ...] = ()
+    condition: StartCondition = StartCondition()
 
 
 def plan_start(engine: CatchupEngine, settings: Settings, request: StartRequest) -> StartPlan:
@@ -140,7 +142,7 @@ def _read_group(engine: CatchupEngine, request: StartRequest) -> tuple[Group | N
     for note in snapshot.notes:
         engine.reporter.note(note)
     if not snapshot.groups or any(error.topic is None for error in snapshot.errors):
-        raise _as_raised(snapshot.errors[0])
+        raise as_raised(snapshot.errors[0])
     named = {choice.topic for choice in request.gap.topics}
     unread = tuple(error for error in snapshot.errors if not named or error.topic in named)
     return without_own_member(snapshot.groups[0]), unread
@@ -166,7 +168,7 @@ def _unknown_topics(group: Group) -> Refused:
     )
 
 
-def _as_raised(error: RowError) -> KgroupError:
+def as_raised(error: RowError) -> KgroupError:
     """The error of the only group of the command, as an exception."""
     kinds: dict[ExitCode, type[KgroupError]] = {
         kind.exit_code: kind for kind in (NotFound, NotAuthorized, Unreachable, Refused)

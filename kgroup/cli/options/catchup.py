@@ -51,6 +51,12 @@ OPTIONS: dict[str, dict[str, Any]] = {
             "--partial", help="Continue with the partitions that can be caught up, skip the others."
         ),
         "backup": None,
+        "if_behind": safety_option(
+            "--if-behind",
+            metavar="10m|100k",
+            help="Only if a partition is more than this behind.",
+        ),
+        "if_empty": safety_option("--if-empty", help="If the group has members: a note, and exit 0."),
     },
     "ExecuteOptions": {"expect": None, "accept": None, "reason": None},
     "LedgerOptions": {

@@ -23,6 +23,7 @@ from kgroup.groups.catchup.plan_state import VerifiedPlan
 from kgroup.groups.catchup.release_evidence import OffsetRewind
 from kgroup.groups.catchup.results import Cancellation, MovedOffset, StartPlan
 from kgroup.groups.catchup.risks import Risk
+from kgroup.groups.catchup.start_condition import Unstarted, UnstartedReason
 from kgroup.groups.catchup.steps import Close, MoveBack
 from kgroup.groups.catchup.unrecorded_releases import UnrecordedRelease
 from kgroup.groups.catchup.verification import CatchupTotals, Verification, deleted_before
@@ -98,7 +99,7 @@ class CatchupPlanDocument(msgspec.Struct, frozen=True, kw_only=True):
     created_at_ms: Annotated[EpochMs | None, "When the plan was made."] = None
     created_by: Annotated[str | None, "USER@HOST who made it."] = None
     comment: Annotated[str | None, "The text of --reason."] = None
-    release_point: Annotated[ReleasePoint, "Where the group starts."]
+    release_point: Annotated[ReleasePoint | None, "Where the group starts; null if it is not released."]
     sink: Annotated[str | None, "The kind of sink; null if no sink is chosen."] = None
     destination: Annotated[str | None, "The sink, its target and its filter; null if no sink is chosen."]
     order: Annotated[Order | None, "What delivery keeps in order."] = None
@@ -121,6 +122,20 @@ class CatchupPlanDocument(msgspec.Struct, frozen=True, kw_only=True):
     ] = ()
     totals: Annotated[CatchupTotals, "Sums."]
     risks: Annotated[tuple[Risk, ...], "What may go wrong."]
+
+
+class UnstartedCatchup(CatchupPlanDocument, frozen=True, kw_only=True):
+    """What start returns if --if-behind or --if-empty ends it: no plan, and why. The lag is that of kgroup lag."""
+
+    unstarted_reason: Annotated[UnstartedReason, "Why nothing was done."]
+    lag: Annotated[Count | None, "Unread records; null if unknown or not measured."]
+    unknown_partition_count: Annotated[Count | None, "Partitions whose lag is unknown; null if not measured."]
+    time_lag_ms: Annotated[Ms | None, "Age of the first unread record; null if unknown or not measured."]
+    time_lag_at_least_ms: Annotated[
+        Ms | None, "Age of the oldest unread record whose age is known; null if none is known."
+    ]
+    largest_partition: Annotated[PartitionName | None, "The partition with the largest lag."]
+    oldest_partition: Annotated[PartitionName | None, "The partition with the oldest unread record."]
 
 
 class CancelledPlan(CatchupPlanDocument, frozen=True, kw_only=True):
@@ -165,6 +180,32 @@ def planned_catchup(plan: StartPlan) -> CatchupPlanDocument:
         not_moved=gap.not_moved,
         totals=_totals(gap.ranges, len(plan.chunks), None, None),
         risks=plan.risks,
+    )
+
+
+def unstarted_catchup(unstarted: Unstarted) -> UnstartedCatchup:
+    """What ``start`` prints if its conditions end it."""
+    lag = unstarted.lag
+    largest, oldest = (None, None) if lag is None else (lag.largest, lag.oldest)
+    return UnstartedCatchup(
+        group=unstarted.group,
+        release_point=None,
+        destination=None,
+        retention_deadline_at=None,
+        retention_deadline_at_ms=None,
+        ranges=(),
+        abandoned=(),
+        already_deleted=(),
+        not_moved=(),
+        totals=_totals((), 0, None, None),
+        risks=(),
+        unstarted_reason=unstarted.reason,
+        lag=None if lag is None else lag.lag,
+        unknown_partition_count=None if lag is None else lag.unknown,
+        time_lag_ms=None if lag is None else lag.time_lag_ms,
+        time_lag_at_least_ms=None if lag is None else lag.time_lag_at_least_ms,
+        largest_partition=None if largest is None else PartitionName(*largest.partition.tp),
+        oldest_partition=None if oldest is None else PartitionName(*oldest.partition.tp),
     )
 
 

@@ -12,6 +12,7 @@ from kgroup.groups.catchup.offset_moves import offset_of
 from kgroup.groups.catchup.plan_state import PlanCommands, VerifiedPlan
 from kgroup.groups.catchup.replay_rate import ReplayRate
 from kgroup.groups.catchup.risks import ReplayPace, Risk, RiskLevel, duration_s
+from kgroup.groups.catchup.start_condition import Unstarted
 from kgroup.groups.catchup.steps import Decision, MoveBack
 from kgroup.groups.change_result import Refusal
 from kgroup.model.groups import Group, RowError
@@ -191,4 +192,4 @@ class Cancellation(msgspec.Struct, frozen=True):
         return tuple(MovedOffset(*move.tp, offset_of(move.old_commit), move.offset) for move in moves)
 
 
-CatchupResult: TypeAlias = StartPlan | ReleasedPlan | PlanStatus | PrunedPlans | ReplayedPlan | Cancellation
+CatchupResult: TypeAlias = StartPlan | Unstarted | ReleasedPlan | PlanStatus | PrunedPlans | ReplayedPlan | Cancellation

@@ -6,7 +6,13 @@ from collections.abc import Sequence
 from functools import partial
 
 from kgroup.groups.catchup.delivered import next_deadline_ms
-from kgroup.groups.catchup.documents import RehearsedReplay, cancelled_plan, catchup_plan, planned_catchup
+from kgroup.groups.catchup.documents import (
+    RehearsedReplay,
+    cancelled_plan,
+    catchup_plan,
+    planned_catchup,
+    unstarted_catchup,
+)
 from kgroup.groups.catchup.plan_state import VerifiedPlan
 from kgroup.groups.catchup.results import (
     Cancellation,
@@ -18,6 +24,7 @@ from kgroup.groups.catchup.results import (
     ReplayedPlan,
     StartPlan,
 )
+from kgroup.groups.catchup.start_condition import Unstarted
 from kgroup.model.blocks import BlankLine, Block, Cell, Column, Records, Screen, Table, Text, Title
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
@@ -28,6 +35,7 @@ from kgroup.output.pages.catchup_plan import (
     show_screen,
     verification_screen,
 )
+from kgroup.output.pages.catchup_start import HEADER as PLAN_HEADER
 from kgroup.output.pages.catchup_start import errors_on_screen, plan_records, plan_screen
 from kgroup.output.pages.change import ROWS_ON_A_PAGE, refusal_block
 from kgroup.support.cluster_ref import ClusterRef
@@ -65,6 +73,13 @@ def outcome(result: CatchupResult, cluster: ClusterRef, command: CommandLine, *,
                 errors=result.errors,
                 done=result.possible,
                 on_screen=errors_on_screen(result),
+            )
+        case Unstarted():
+            return Outcome(
+                data=(partial(unstarted_catchup, result),),
+                screen=lambda: Screen(()),
+                records=lambda: Records(PLAN_HEADER, []),
+                cluster=cluster,
             )
         case ReleasedPlan(state=state):
             return Outcome(
