@@ -10,7 +10,6 @@ import json
 import time
 from collections.abc import Iterator
 
-from kgroup.catchup.spark.in_worker import CurrentRate, MustStop, Tell
 from kgroup.catchup.spark.job import run
 from kgroup.catchup.spark.ready import check
 from kgroup.catchup.spark.session import DriverSession
@@ -66,7 +65,7 @@ def measurements(records: int = 600_000, size: int = 1024, runs: int = 5) -> Ite
         yield of_rates(f"{name}; peer: the connector, tuned", records, mine, faster)
 
 
-def read(spec: TaskSpec, tell: Tell, stop: MustStop, rate: CurrentRate) -> tuple[int, int]:
+def read(spec: TaskSpec) -> tuple[int, int]:
     """The ``TaskWork``: records and bytes of the task's chunks."""
     records = size = 0
     with BatchReader(spec.config, timeout_s=spec.timeout_s) as reader:

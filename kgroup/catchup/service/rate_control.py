@@ -1,42 +1,38 @@
-"""The rate of a running replay: what ``catchup throttle`` sets while it runs, and how far it yields to its group.
+"""What the driver follows while a replay runs: its progress, what ``catchup throttle`` sets, and the group's lag.
 
-The driver reads both on a thread of its own, and answers the tasks' reports with their share.
+All is read on a thread of its own. The runner writes the rate in force to the ledger, where the tasks read it.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Self
 
-from kgroup.catchup.ledger.records import RecordKey, RecordKind, decode
-from kgroup.catchup.worker.rate_limit import share
-from kgroup.cluster.reader.to_end import CommittedReader
+from kgroup.catchup.ledger.follow import EVERY_S, JOIN_S, PlanFollower
+from kgroup.catchup.ledger.records import Value
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
-from kgroup.groups.catchup.model import AppliedRate, PlanSnapshot, ThrottleRecord
+from kgroup.groups.catchup.model import AppliedRate, ChunkProgress, PlanSnapshot, ThrottleRecord
 from kgroup.groups.catchup.yielding import YIELD_TO, Yielding, parse_yield, rate_limit, time_lag_ms
 from kgroup.groups.wait_conditions import Observation
 from kgroup.queries.first_unread import FirstUnreadTimes
 from kgroup.settings.clients import librdkafka_config
 from kgroup.settings.model import Settings
-from kgroup.support.errors import KgroupError
+from kgroup.support.errors import KgroupError, UsageError
 
-_EVERY_S = 2.0
-_JOIN_S = 2.0
 _COMMITS = SnapshotRequest(generation_budget_s=0, hidden_budget_s=0)
 
 
 class RateControl:
-    """Follows the rate of one plan. A context manager; ``snapshot`` is the plan as its runner has it.
+    """Follows one plan. A context manager; ``snapshot`` is the plan as its runner has it.
 
     What cannot be read at the moment changes nothing: neither the rate nor how far it yields.
     """
 
-    def __init__(self, settings: Settings, ledger: str, snapshot: PlanSnapshot, epoch: int, tasks_at_once: int) -> None:
+    def __init__(self, settings: Settings, ledger: str, snapshot: PlanSnapshot, epoch: int) -> None:
         self._settings, self._ledger, self._snapshot, self._epoch = settings, ledger, snapshot, epoch
-        self._tasks_at_once = tasks_at_once
-        self._key = RecordKey(snapshot.plan.id, RecordKind.THROTTLE)
-        self._read_to = snapshot.offset
+        self._progress = dict(snapshot.progress)
         self._tuning = snapshot.tuning
         self._yielding = Yielding()
         self._bytes_per_s: float | None = None
@@ -49,11 +45,16 @@ class RateControl:
 
     def __exit__(self, *_: object) -> None:
         self._ended.set()
-        self._thread.join(_JOIN_S)  # it may wait for a broker
+        self._thread.join(JOIN_S)
 
     def measured(self, bytes_per_s: float | None) -> None:
         """How fast the replay is now; None: unknown."""
         self._bytes_per_s = bytes_per_s
+
+    @property
+    def progress(self) -> Mapping[int, ChunkProgress]:
+        """The ledger's progress of each chunk, by number."""
+        return self._progress.copy()  # the thread adds to it
 
     @property
     def applied(self) -> AppliedRate:
@@ -63,34 +64,30 @@ class RateControl:
         records, size = (None, None) if limit is None else (limit.records_per_s, limit.bytes_per_s)
         return AppliedRate(self._epoch, records, size, yielding.halvings, yielding.time_lag_ms)
 
-    def of_task(self) -> tuple[float | None, float | None]:
-        """The records and bytes per second of each task; None: no limit of that kind."""
-        part = share(self._yielding.limited(rate_limit(self._tuning)), self._tasks_at_once)
-        return (None, None) if part is None else (part.records_per_s, part.bytes_per_s)
-
     def _follow(self) -> None:
         config, timeout_s = librdkafka_config(self._settings), self._settings.timeout_s
+        plan_id, start = self._snapshot.plan.id, self._snapshot.offset
         lag = _GroupLag(self._settings, self._snapshot.plan.group)
-        with CommittedReader(config, self._ledger, timeout_s=timeout_s) as reader:
-            while not self._ended.wait(_EVERY_S):
+        with PlanFollower(config, self._ledger, plan_id, start, timeout_s=timeout_s) as follower:
+            while not self._ended.wait(EVERY_S):
                 with suppress(KgroupError):
-                    self._read_throttle(reader)
+                    for value in follower.committed():
+                        self._take(value)
                 with suppress(KgroupError):
                     self._yield(lag)
         lag.close()
 
-    def _read_throttle(self, reader: CommittedReader) -> None:
-        """Read what was written to the ledger since the last time; an open transaction hides the rest until later."""
-        wanted = self._key.encode()
-        for offset, key, value in reader.committed(self._read_to, patience_s=0.0):
-            self._read_to = offset + 1
-            if key == wanted and value is not None:
-                throttle = decode(self._key, value)
-                assert isinstance(throttle, ThrottleRecord)
-                tuning = {**self._tuning, **throttle.tuning}
-                rate_limit(tuning)
-                self._tuning = tuning
-        self._read_to = max(self._read_to, reader.end)
+    def _take(self, value: Value) -> None:
+        match value:
+            case ThrottleRecord():
+                tuning = {**self._tuning, **value.tuning}
+                with suppress(UsageError):  # written by another version of kgroup
+                    rate_limit(tuning)
+                    self._tuning = tuning
+            case ChunkProgress():
+                self._progress[value.chunk] = value
+            case _:
+                pass
 
     def _yield(self, lag: _GroupLag) -> None:
         bound = parse_yield(self._tuning.get(YIELD_TO, ""))

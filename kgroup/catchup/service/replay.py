@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.spark.settings import SparkSettings, most_slots, named_slots, slots
-from kgroup.catchup.worker.rate_limit import note_gap_s, share
+from kgroup.catchup.worker.rate_limit import commit_every_s, note_gap_s, share
 from kgroup.catchup.worker.task_ledger import Work
-from kgroup.catchup.worker.task_spec import Handling, Stopped, TaskResult, TaskSpec
+from kgroup.catchup.worker.task_spec import Handling, Stopped, TaskResult, TaskSpec, TransactionBounds
 from kgroup.groups.catchup.chunks import RateLimit
 from kgroup.groups.catchup.delivered import is_exactly_once, unfinished
 from kgroup.groups.catchup.model import (
@@ -28,6 +28,7 @@ from kgroup.groups.catchup.model import (
     ThrottleRecord,
 )
 from kgroup.groups.catchup.plan_state import sink_name
+from kgroup.groups.catchup.takeover import SIGNED_OFF
 from kgroup.groups.catchup.verification import ChunkResult
 from kgroup.groups.catchup.yielding import YIELD_TO, parse_yield, rate_limit
 from kgroup.model.topic_partition import TopicPartition
@@ -37,7 +38,7 @@ from kgroup.support.errors import KgroupError, Refused, UsageError
 
 if TYPE_CHECKING:
     from kgroup.catchup.service.rate_control import RateControl
-    from kgroup.catchup.spark.job import TaskEnvelope, TaskRunner
+    from kgroup.catchup.spark.job import TaskRunner
     from kgroup.catchup.spark.progress import ProgressTotals
     from kgroup.catchup.spark.session import DriverSession
 
@@ -243,6 +244,7 @@ def task_specs(
         maybe[item.tp] = max(maybe.get(item.tp, 0), item.maybe_processed_until or 0)
     parallel = options.most_at_once(delivery.sink, tasks, conf)
     part, gap_s = share(options.rate, parallel), note_gap_s(parallel)
+    bounds = TransactionBounds(seconds=commit_every_s(parallel))
 
     def spec(task: Task) -> TaskSpec:
         chunks = tuple(by_number[number] for number in task.chunks)
@@ -257,7 +259,9 @@ def task_specs(
             maybe_processed={tp: maybe[tp] for tp in {chunk.tp for chunk in chunks} if maybe[tp]},
             dead_letters=delivery.options.get(DEAD_LETTERS),
             handling=options.handling,
+            bounds=bounds,
             rate=part,
+            at_once=parallel,
             note_gap_s=gap_s,
         )
 
@@ -265,7 +269,7 @@ def task_specs(
 
 
 class ReplayRun:
-    """One run of a plan's tasks, with heartbeats of its runner; ``now_ms`` is the clock, ``control`` the rate."""
+    """One run of a plan's tasks, with heartbeats of its runner; ``now_ms`` is the clock."""
 
     def __init__(self, runner: Runner, now_ms: Callable[[], int], control: RateControl) -> None:
         self._runner = runner
@@ -278,10 +282,9 @@ class ReplayRun:
     def run(
         self,
         session: DriverSession,
-        tasks: Sequence[TaskEnvelope],
+        tasks: Sequence[TaskSpec],
         tell: Callable[[ProgressTotals], None],
         note: Callable[[str], None],
-        read: Callable[[], PlanSnapshot],
         run_tasks: TaskRunner | None = None,
     ) -> ReplayResult:
         """Run the tasks to the end.
@@ -296,9 +299,8 @@ class ReplayRun:
             on_progress=tell,
             stop=self._stop,
             note=note,
-            ledger=lambda: read().progress,
-            begun=self._runner.snapshot.progress,
-            rate=self._control.of_task,
+            ledger=lambda: self._control.progress,
+            interrupt=lambda: self._sign_off() and tasks[0].sink not in IN_GROUPS,  # a writer writes its whole group
         )
         answers = run(session, tasks, watching, run_tasks=run_tasks)
         if self._superseded is not None:
@@ -312,6 +314,14 @@ class ReplayRun:
             time.monotonic() - begun_s,
             tuple(one for result in results for one in result.progress),
         )
+
+    def _sign_off(self) -> bool:
+        """Write that this run ends, which ends its tasks; whether the ledger has it."""
+        try:
+            self._runner.heartbeat(SIGNED_OFF)
+        except KgroupError:
+            return False
+        return True
 
     def _stop(self) -> bool:
         """Whether to end early, because another runner has taken over."""

@@ -260,7 +260,7 @@ def _run_tasks(
     if not tasks:
         return ReplayResult((), (), (), 0.0)
     engine.require_same_topics(snapshot.plan)
-    at_once, run_tasks = options.most_at_once(delivery.sink, tasks, conf), _on_spark(runner, delivery, tasks)
+    run_tasks = _on_spark(runner, delivery, tasks)
     if delivery.sink == "spark":
         tasks = list(to_spark.by_chunk(tasks, snapshot.progress))
     total = sum(chunk.offsets for task in tasks for chunk in task.chunks)
@@ -272,12 +272,9 @@ def _run_tasks(
             control.measured(totals.bytes_per_s)
             bar.update(totals.offsets, _progress_text(totals), parts)
 
-        def read() -> PlanSnapshot:
-            return engine.ledger.read(snapshot.plan.id, snapshot.offset)
-
-        with RateControl(settings, engine.ledger.topic, snapshot, epoch, at_once) as control:
+        with RateControl(settings, engine.ledger.topic, snapshot, epoch) as control:
             replay_run = ReplayRun(runner, utc_ms, control)
-            return replay_run.run(session, tasks, on_progress, engine.reporter.note, read, run_tasks)
+            return replay_run.run(session, tasks, on_progress, engine.reporter.note, run_tasks)
 
 
 def require_still_same_topics(engine: CatchupEngine, snapshot: PlanSnapshot) -> None:
@@ -301,7 +298,7 @@ def _on_spark(runner: Runner, delivery: Delivery, tasks: Sequence[TaskSpec]) -> 
 
 
 def _progress_text(totals: ProgressTotals) -> str:
-    if totals.heard_s is None and not totals.records_per_s:
+    if not totals.moved:
         return _STARTING
     parts = [f"{human_count(totals.records)} {'record' if totals.records == 1 else 'records'}"]
     if totals.records_per_s is not None:

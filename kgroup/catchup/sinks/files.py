@@ -43,7 +43,6 @@ _FORMATS = {"parquet": "parquet", "json": "json"}
 _CODECS = frozenset({"zstd", "snappy", "lz4", "gzip", "none"})
 _DEFAULT_CODEC = "snappy"
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
-_TELL_EACH = 20_000
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
@@ -185,7 +184,6 @@ def deliver(run: TaskRun) -> None:
                 chunk.end, records + receipt.filtered, records, receipt.size, filtered=receipt.filtered
             )
             run.commit()
-            run.report_progress(chunk)
 
 
 def _written(run: TaskRun, chunk: Chunk, file: ChunkFile) -> Receipt | None:
@@ -227,7 +225,6 @@ def _written(run: TaskRun, chunk: Chunk, file: ChunkFile) -> Receipt | None:
 def _fill(run: TaskRun, chunk: Chunk, file: HashingFile) -> bool:
     """Write the chunk's records to the file; whether the chunk was read to its end."""
     with writer(file, run.spec.options) as writing:
-        told = 0
         for batch in run.batches(chunk):
             count = run.counts[chunk.number]
             if not len(batch):
@@ -235,10 +232,6 @@ def _fill(run: TaskRun, chunk: Chunk, file: HashingFile) -> bool:
                 continue
             written = writing.add(batch)
             run.counts[chunk.number] = count.with_records(batch.position, len(batch), written, batch.size())
-            told += len(batch)
-            if told >= _TELL_EACH or run.is_limited:
-                told = 0
-                run.report_progress(chunk)
         return run.counts[chunk.number].finished
 
 

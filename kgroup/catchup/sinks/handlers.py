@@ -27,7 +27,6 @@ from kgroup.model.records import ConsumerRecord
 from kgroup.support.errors import KgroupError
 
 _NOTE_S = 1.0
-_TELL_S = 0.25
 _WAIT_S = 0.1
 _GRACE_S = 4.0
 _ATTEMPTS = 3
@@ -104,7 +103,7 @@ class _Handing:
         self._since_note = 0
         """Records that were handled since the last commit."""
         self._noted = False
-        self._noted_at = self._told_at = time.monotonic()
+        self._noted_at = time.monotonic()
         self._dead: list[Row] = []
         self._allowed = 0
         """How many records handlers may be given again; the ledger already counts them."""
@@ -147,13 +146,10 @@ class _Handing:
         return min(max(self._pace.limit, len(self._pending), wanted), rest)
 
     def _settle(self, wait_s: float) -> None:
-        """Process the handlers' answers, report the progress, and commit if it is time."""
+        """Process the handlers' answers, and commit if it is time."""
         self._take_in(self._lanes.outcomes(wait_s))
         self._allow(self._lanes.turn.request_count)
         now = time.monotonic()
-        if now - self._told_at >= _TELL_S:
-            self._told_at = now
-            self._run.report_progress(self._chunk)
         self._pace.measure(now, self._lanes.at_once)
         if self._noted and now - self._noted_at >= self._pace.every_s:
             self._commit(self._at_most())
@@ -232,7 +228,6 @@ class _Handing:
         else:
             self._await_turn()
             self._run.commit()
-        self._run.report_progress(self._chunk)
 
     def _await_turn(self) -> None:
         """Wait until the ledger may get a note; a task that is asked to stop ends at once."""

@@ -11,8 +11,8 @@ from typing import Protocol, Self
 
 from kgroup.catchup.sinks import command, files, handlers, python, topic
 from kgroup.catchup.worker.rack import in_own_rack
+from kgroup.catchup.worker.task_control import TaskControl
 from kgroup.catchup.worker.task_ledger import TaskLedger
-from kgroup.catchup.worker.task_progress import TaskProgress
 from kgroup.catchup.worker.task_run import TaskReader, TaskRun
 from kgroup.catchup.worker.task_spec import TaskResult, TaskSpec
 from kgroup.cluster.reader.batches import BatchReader
@@ -31,18 +31,13 @@ class FollowingReader(TaskReader, Protocol):
 
 
 def run_task(
-    spec: TaskSpec,
-    tell: Callable[[TaskProgress], None],
-    stop: Callable[[], bool],
-    rate: Callable[[], tuple[float | None, float | None] | None],
-    filtered: FollowingReader | None = None,
+    spec: TaskSpec, filtered: FollowingReader | None = None, stop: Callable[[], bool] = lambda: False
 ) -> TaskResult:
     """Deliver a task's chunks and commit their progress, until all are delivered.
 
     It first takes the task's transactional id, which ends an earlier attempt, and checks that its runner is still the
-    plan's. ``tell`` is called with the progress. ``stop`` is called every 0.1 s; when it returns True, records under
-    way are committed and the result is ``interrupted``. ``rate`` returns the records and bytes per second that are
-    allowed now, None: those of ``spec``. ``filtered`` replaces the reader if not all records are wanted.
+    plan's. ``filtered`` replaces the reader if not all records are wanted. When the runner ends, or ``stop`` returns
+    True, which is called every 0.1 s, records under way are committed and the result is ``interrupted``.
     Offsets below the log start are counted as lost, and reading continues after them. A record that was refused for
     good stops its partition. Raises Refused with code ``superseded``, and errors of reading (``BatchReader.batches``),
     of the ledger (``TaskLedger``), of a handler that cannot run at all (``handler-missing``, ``handler-timeout``) and
@@ -54,8 +49,12 @@ def run_task(
     reading: AbstractContextManager[TaskReader] = filtered or BatchReader(
         in_own_rack(spec.config), timeout_s=spec.timeout_s
     )
-    with TaskLedger(spec.config, spec.work, timeout_s=spec.timeout_s) as ledger, reading as reader:
-        run = TaskRun(spec, ledger, reader, tell, stop, rate)
+    with (
+        TaskLedger(spec.config, spec.work, timeout_s=spec.timeout_s) as ledger,
+        reading as reader,
+        TaskControl(spec, ledger) as control,
+    ):
+        run = TaskRun(spec, ledger, reader, control, stop)
         if filtered is not None:
             filtered.follow(run)
         deliver(run)

@@ -28,7 +28,6 @@ AGAIN = frozenset({"not-written", TRANSACTION_TIMEOUT, "timed-out"})
 
 _ATTEMPTS = 3
 _NARROWER = 16
-_TELL_S = 0.25
 _BATCH_OVERHEAD = 1024
 
 
@@ -118,7 +117,6 @@ class _Copy:
         """When the first piece since the last commit came: it may have no records, if all are filtered out."""
         self._records = 0
         self._size = 0
-        self._told_at = 0.0
         self._limit = run.spec.bounds.records
         self._suspects = 0
         """One of the next so many records was refused by the broker: they are sent in smaller transactions."""
@@ -139,7 +137,6 @@ class _Copy:
                     run.counts[chunk.number] = run.counts[chunk.number].moved(piece.position)
                 if self._is_full():
                     self._commit()
-                self._report_progress(chunk)
         self._commit()
 
     @property
@@ -235,12 +232,6 @@ class _Copy:
         if self._suspects <= 0:
             self._limit, self._failures = self._run.spec.bounds.records, 0
         self._began_at, self._records, self._size = None, 0, 0
-
-    def _report_progress(self, chunk: Chunk) -> None:
-        now = time.monotonic()
-        if now - self._told_at >= _TELL_S:
-            self._told_at = now
-            self._run.report_progress(chunk)
 
 
 def _maybe_processed(headers: list[Header]) -> list[Header]:

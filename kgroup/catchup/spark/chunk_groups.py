@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kgroup.catchup.spark.failures import task_error
-from kgroup.catchup.spark.in_worker import ProgressSender
-from kgroup.catchup.spark.progress_listener import ProgressEndpoint
 from kgroup.catchup.spark.source import NOT_A_RECORD, WANTED, SourcePlan, SourceRange, ddl, frame, reader_error
 from kgroup.catchup.spark.where import with_wanted
-from kgroup.catchup.worker.rate_limit import Throttle, rate_now
-from kgroup.catchup.worker.task_progress import TaskProgress
-from kgroup.groups.catchup.chunks import RateLimit
+from kgroup.catchup.worker.rate_limit import Throttle
+from kgroup.catchup.worker.task_control import TaskControl
+from kgroup.catchup.worker.task_spec import TaskSpec
 from kgroup.groups.catchup.delivered import delivered_to
 from kgroup.groups.catchup.model import Chunk, ChunkProgress
 from kgroup.groups.catchup.verification import ChunkResult
@@ -45,13 +44,15 @@ class ChunkTally:
 
 @dataclass(frozen=True, slots=True)
 class GroupReading:
-    """How chunks are read: ``config`` is from ``librdkafka_config``, with secrets, and ``rate`` is of each chunk."""
+    """How chunks are read: ``config`` is from ``librdkafka_config``, with secrets.
+
+    ``task`` is the one of which they are: its rate is kept. None: there is no rate.
+    """
 
     config: Mapping[str, Any] = field(repr=False)
     timeout_s: float
     where: str | None = None
-    rate: RateLimit | None = None
-    endpoint: ProgressEndpoint | None = None
+    task: TaskSpec | None = None
 
 
 def may_repeat(
@@ -155,7 +156,7 @@ def _by_chunk() -> Any:
 def _stripper(
     reading: SourcePlan, how: GroupReading, tallies: Any
 ) -> Callable[[Iterable[pyarrow.RecordBatch]], Iterator[pyarrow.RecordBatch]]:
-    rate, endpoint = how.rate, how.endpoint
+    task = how.task
     ends = tuple(parts[-1] for parts in reading.parts)
 
     def strip(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
@@ -163,17 +164,17 @@ def _stripper(
 
         context = TaskContext.get()
         assert context is not None
-        end, throttle, counting = ends[context.partitionId()], Throttle(rate), _Counting()
-        with ProgressSender(endpoint, end.chunk or 0, context.taskAttemptId()) as sender:
+        end, throttle, counting = ends[context.partitionId()], Throttle(None), _Counting()
+        with nullcontext() if task is None else TaskControl(task) as control:
             for batch in batches:
                 failure = reader_error(batch)
                 if failure is not None:
                     raise task_error(failure, "reading")
                 rows = batch.filter(batch.column(WANTED))
                 size = counting.add(batch, rows)
-                sender.send(counting.progress())
                 if rows.num_rows:
-                    _wait(throttle, sender, rate)
+                    if control is not None:
+                        _wait(throttle, control)
                     throttle.took(rows.num_rows, size, time.monotonic())
                     yield rows.select(rows.schema.names[:_KAFKAS])
         if counting.tallies.get(end.chunk or 0, ChunkTally()).position < end.end:
@@ -187,10 +188,10 @@ _KAFKAS = 8
 _TICK_S = 0.1
 
 
-def _wait(throttle: Throttle, sender: ProgressSender, begun: RateLimit | None) -> None:
+def _wait(throttle: Throttle, control: TaskControl) -> None:
     """Wait until the next rows are due at the rate in force, which may change meanwhile."""
     while True:
-        throttle.change(rate_now(sender.rate(), begun), time.monotonic())
+        throttle.change(control.rate, time.monotonic())
         wait_s = throttle.wait_s(time.monotonic())
         if wait_s <= 0:
             return
@@ -202,7 +203,6 @@ class _Counting:
 
     def __init__(self) -> None:
         self.tallies: dict[int, ChunkTally] = {}
-        self._newest = 0
 
     def add(self, batch: pyarrow.RecordBatch, rows: pyarrow.RecordBatch) -> int:
         """Count a batch, of which ``rows`` are the wanted records; returns their size in bytes."""
@@ -225,17 +225,4 @@ class _Counting:
         return whole
 
     def _of(self, number: int) -> ChunkTally:
-        self._newest = number
         return self.tallies.setdefault(number, ChunkTally())
-
-    def progress(self) -> TaskProgress:
-        """The progress, for display."""
-        tallies, newest = self.tallies.values(), self._newest
-        return TaskProgress(
-            newest,
-            self.tallies[newest].position if newest in self.tallies else 0,
-            sum(one.visible for one in tallies),
-            sum(one.visible - one.passed for one in tallies),
-            0,
-            sum(one.size for one in tallies),
-        )

@@ -6,7 +6,6 @@ record, wanted or not. Needs pyarrow, but no pyspark; pyarrow is imported only i
 
 from __future__ import annotations
 
-import time
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     import pyarrow
 
 _NO_TIME = (0, -1)
-_TICK_S = 0.1
-_STOP_HEARD_S = 5.0
 
 
 class ArrowBatch(Batch):
@@ -176,20 +173,17 @@ class FilteredReader:
         Raises the error of Spark's reader, and KgroupError if the rows end too early.
         """
         for piece in self._pieces(self._numbers[topic, partition, end]):
-            if piece is None:
-                yield Batch(topic, partition, [], start)
-                continue
             yield from piece.items(topic, partition, start)
             if piece.is_mark and piece.position >= end:
                 return
 
-    def _pieces(self, number: int) -> Iterator[_Piece | None]:
-        """Yield the pieces of one chunk: first those kept, then new ones. None: the rows have ended."""
+    def _pieces(self, number: int) -> Iterator[_Piece]:
+        """Yield the pieces of one chunk: first those kept, then new ones."""
         self._forget()
         yield from [piece for piece in self._kept if piece.chunk == number]
         while True:
             while not self._pending:
-                yield from self._take()
+                self._take()
             piece = self._pending.popleft()
             if self._indexes[piece.chunk] > self._indexes[number]:
                 raise KgroupError(f"Spark's rows of chunk {piece.chunk} came too early", code="spark-job")
@@ -208,17 +202,12 @@ class FilteredReader:
                 break
             self._kept.popleft()
 
-    def _take(self) -> Iterator[None]:
+    def _take(self) -> None:
         """Split the next batch into pieces, each of one chunk and either records or a mark."""
         if self._failure is not None:
             raise self._failure
         batch = next(self._batches, None)
         if batch is None:
-            # Spark's reader may have been asked to stop a moment before this task.
-            ended_at = time.monotonic()
-            while time.monotonic() - ended_at < _STOP_HEARD_S:
-                yield None
-                time.sleep(_TICK_S)
             raise KgroupError("Spark's rows ended before their range did", code="spark-job")
         failure = reader_error(batch)
         numbers, marks = batch.column("_chunk").to_pylist(), batch.column(NOT_A_RECORD).to_pylist()

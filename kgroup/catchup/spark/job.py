@@ -1,4 +1,4 @@
-"""Run tasks on Spark: one partition per task, live progress, and a stop that lets tasks commit open transactions."""
+"""Run tasks on Spark: one partition per task, progress from the ledger, and a stop that lets tasks commit."""
 
 from __future__ import annotations
 
@@ -15,28 +15,24 @@ import msgspec
 from kgroup.catchup.spark.failures import explain, java_message, was_cancelled
 from kgroup.catchup.spark.in_worker import TaskAnswer, TaskParcel, TaskWork, replay, work_partition
 from kgroup.catchup.spark.progress import ProgressBoard, ProgressTotals
-from kgroup.catchup.spark.progress_listener import ProgressEndpoint, ProgressListener, Rate
 from kgroup.catchup.spark.session import DriverSession
-from kgroup.catchup.spark.settings import LOOPBACK
 from kgroup.catchup.worker.task_spec import TaskResult
 from kgroup.groups.catchup.model import Chunk, ChunkProgress
 from kgroup.support.errors import KgroupError
 
 LOOK_EVERY_S = 0.25
-GRACE_S = 15.0
+GRACE_S = 10.0
 """How long tasks may take to end after they are asked to; then Spark kills them."""
 
 _GROUP = "kgroup-catchup"
-_SILENT_S = 3.0
-_LEDGER_EVERY_S = 5.0
 _NO_ROOM_AFTER_S = 15.0
 _CANCELLED_WITHIN_S = 15.0
 _ENDED_WITHIN_S = 3.0
 _TASKS_A_PARCEL = 50
 
 
-TaskRunner = Callable[[DriverSession, ProgressEndpoint], Iterable[TaskAnswer]]
-"""Runs a job whose tasks report to this endpoint; returns their answers in the order of the tasks."""
+TaskRunner = Callable[[DriverSession], Iterable[TaskAnswer]]
+"""Runs a job; returns the answers of its tasks in their order."""
 
 
 class TaskEnvelope(Protocol):
@@ -52,19 +48,18 @@ class TaskEnvelope(Protocol):
 
 
 class JobListeners(msgspec.Struct, frozen=True):
-    """Callbacks of a running job. All are optional, and called on the caller's thread, except ``ledger``.
+    """Callbacks of a running job. All are optional, and called on the caller's thread, four times a second.
 
-    ``on_progress`` gets the progress four times a second. ``stop`` returns whether to end early. ``ledger`` reads each
-    chunk's progress while no task reports; it may raise KgroupErrors. ``note`` gets messages for the user. ``begun`` is
-    the ledger's progress before the job. ``rate`` returns what each task may deliver, from now on.
+    ``on_progress`` gets the progress. ``stop`` returns whether to end early. ``ledger`` returns each chunk's progress
+    in the ledger. ``note`` gets messages for the user. ``interrupt`` is called once, after ctrl-C or an error: it asks
+    the tasks to end, and returns whether they can know it.
     """
 
     on_progress: Callable[[ProgressTotals], None] | None = None
     stop: Callable[[], bool] | None = None
     ledger: Callable[[], Mapping[int, ChunkProgress]] | None = None
     note: Callable[[str], None] | None = None
-    begun: Mapping[int, ChunkProgress] | None = None
-    rate: Callable[[], Rate] | None = None
+    interrupt: Callable[[], bool] | None = None
 
 
 def run(
@@ -80,7 +75,7 @@ def run(
 
     ``run_tasks`` runs them in its own kind of job instead of ``work``; it is called on another thread. Spark retries a
     task only if its process died. A task's own error is in its answer, and the other tasks continue. If ``stop``
-    returns True, and on ctrl-C and SIGTERM (which are raised again), the tasks are asked to end within ``grace_s``.
+    returns True, and on ctrl-C and SIGTERM (which are raised again), the tasks may end within ``grace_s``.
     Raises what ``session.context`` raises; KgroupError with code ``spark-job`` if a task's process died repeatedly, and
     with ``spark-gone`` if the JVM died; Refused with code ``spark-workers`` if the workers lack something. After any of
     these the ledger has what was delivered.
@@ -89,27 +84,24 @@ def run(
         return ()
     watching = watching or JobListeners()
     context = session.context()
-    board = ProgressBoard({task.number: task.chunks for task in tasks}, watching.begun, now_s=time.monotonic())
-    local = session.settings.is_local
-    host = LOOPBACK if local else str(context.getConf().get("spark.driver.host"))
-    bind = LOOPBACK if local else "::" if ":" in host else ""
-    with ProgressListener(board, bind=bind, host=host) as listener:
-        numbers = tuple(task.number for task in tasks)
-        if run_tasks is None:
-            parcels = _parcels(tasks, work, listener.endpoint)
-            job = _Job(session, context, numbers, lambda: _collected(context, parcels))
-        else:
-            job = _Job(session, context, numbers, lambda: run_tasks(session, listener.endpoint))
-        watch = _Watch(board, watching, context)
-        job.start()
-        watch.start()
-        try:
-            return _followed(job, listener, board, watching, watch, grace_s)
-        finally:
-            watch.end()
+    ledger = watching.ledger() if watching.ledger else {}
+    board = ProgressBoard({task.number: task.chunks for task in tasks}, ledger, now_s=time.monotonic())
+    numbers = tuple(task.number for task in tasks)
+    if run_tasks is None:
+        parcels = _parcels(tasks, work)
+        job = _Job(session, context, numbers, lambda: _collected(context, parcels))
+    else:
+        job = _Job(session, context, numbers, lambda: run_tasks(session))
+    watch = _Watch(context)
+    job.start()
+    watch.start()
+    try:
+        return _followed(job, board, watching, watch, grace_s)
+    finally:
+        watch.end()
 
 
-def _parcels(tasks: Sequence[TaskEnvelope], work: TaskWork, endpoint: ProgressEndpoint) -> tuple[TaskParcel, ...]:
+def _parcels(tasks: Sequence[TaskEnvelope], work: TaskWork) -> tuple[TaskParcel, ...]:
     """Pack tasks into parcels: a worker gets its task's whole parcel, so one parcel for all would be too large."""
     from pyspark import cloudpickle
 
@@ -118,41 +110,42 @@ def _parcels(tasks: Sequence[TaskEnvelope], work: TaskWork, endpoint: ProgressEn
     packed = tuple(zlib.compress(dumps(task), level=1) for task in tasks)
     numbers = tuple(task.number for task in tasks)
     cuts = [slice(at, at + _TASKS_A_PARCEL) for at in range(0, len(tasks), _TASKS_A_PARCEL)]
-    return tuple(TaskParcel(work, packed[cut], numbers[cut], endpoint) for cut in cuts)
+    return tuple(TaskParcel(work, packed[cut], numbers[cut]) for cut in cuts)
 
 
 def _followed(
-    job: _Job, listener: ProgressListener, board: ProgressBoard, watching: JobListeners, watch: _Watch, grace_s: float
+    job: _Job, board: ProgressBoard, watching: JobListeners, watch: _Watch, grace_s: float
 ) -> tuple[TaskAnswer, ...]:
     try:
         while not job.done.wait(LOOK_EVERY_S):
-            _exchange(listener, board, watching, watch)
+            _show(board, watching, watch)
             if watching.stop and watching.stop():
-                listener.stop()
                 job.end(grace_s)
                 break
     except BaseException:
-        listener.stop()
-        job.end(grace_s)
+        try:
+            asked = watching.interrupt is not None and watching.interrupt()
+        except BaseException:  # a second ctrl-C
+            job.cancel()
+            raise
+        job.end(grace_s if asked else 0)
         raise
     answers = job.answers()
     for answer in answers:
-        if isinstance(answer.result, TaskResult):  # the last offsets may hold no record, so that no task reported them
+        if isinstance(answer.result, TaskResult):  # newer than what was read of the ledger
             board.ledger({one.chunk: one for one in answer.result.progress})
     if watching.on_progress:
         watching.on_progress(board.totals(time.monotonic()))
     return answers
 
 
-def _exchange(listener: ProgressListener, board: ProgressBoard, watching: JobListeners, watch: _Watch) -> None:
-    """Pass on what the tasks report, and their rate to them."""
+def _show(board: ProgressBoard, watching: JobListeners, watch: _Watch) -> None:
+    if watching.ledger:
+        board.ledger(watching.ledger())
     if watching.on_progress:
         watching.on_progress(board.totals(time.monotonic()))
-    for text in watch.notes():
-        if watching.note:
-            watching.note(text)
-    if watching.rate:
-        listener.limit(watching.rate())
+    if (note := watch.note()) is not None and watching.note:
+        watching.note(note)
 
 
 class _Job:
@@ -187,18 +180,21 @@ class _Job:
             self.done.set()
 
     def end(self, grace_s: float) -> None:
-        """Wait for tasks that were asked to end, then cancel the job, then kill Spark."""
+        """Wait for tasks that may end themselves, then cancel the job, then kill Spark."""
         try:
             if self.done.wait(grace_s):
                 return
         finally:  # after a second ctrl-C, do not wait any longer
             if not self.done.is_set():
-                self._cancelled = True
-                # On another thread, since a stopped JVM does not answer.
-                threading.Thread(target=self._cancel, name="spark cancel", daemon=True).start()
+                self.cancel()
         if not self.done.wait(_CANCELLED_WITHIN_S):
             self._session.kill()
             self.done.wait(_CANCELLED_WITHIN_S)
+
+    def cancel(self) -> None:
+        """Cancel the job on another thread, since a stopped JVM does not answer."""
+        self._cancelled = True
+        threading.Thread(target=self._cancel, name="spark cancel", daemon=True).start()
 
     def _cancel(self) -> None:
         with suppress(Exception):
@@ -235,74 +231,51 @@ def _collected(context: Any, parcels: tuple[TaskParcel, ...]) -> Iterable[TaskAn
 
 def _mapper(parcel: TaskParcel) -> Callable[[int, Iterable[Any]], list[TaskAnswer]]:
     def work(partition_id: int, nothing: Iterable[Any]) -> list[TaskAnswer]:
-        from pyspark import TaskContext
-
         # Read the input to its end. Otherwise Spark starts a new process for the next task, which takes 0.3 s.
         deque(nothing, maxlen=0)
-        context = TaskContext.get()
-        return work_partition(parcel, partition_id, context.taskAttemptId() if context else 0)
+        return work_partition(parcel, partition_id)
 
     return work
 
 
 class _Watch:
-    """While no task reports, reads the ledger and checks whether Spark has free workers."""
+    """Checks whether Spark has free workers, on a thread of its own: a JVM that is gone does not answer."""
 
-    def __init__(self, board: ProgressBoard, watching: JobListeners, context: Any) -> None:
-        self._board, self._watching, self._context = board, watching, context
+    def __init__(self, context: Any) -> None:
+        self._context = context
         self._ended = threading.Event()
-        self._notes: list[str] = []
-        self._lock = threading.Lock()
+        self._note: str | None = None
         self._thread = threading.Thread(target=self._watch, name="spark watch", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def end(self) -> None:
-        """Do not wait for the thread: it may be reading the ledger or asking a JVM that is gone."""
+        """Do not wait for the thread."""
         self._ended.set()
 
-    def notes(self) -> list[str]:
-        """Messages for the user since the last call."""
-        with self._lock:
-            notes, self._notes = self._notes, []
-        return notes
+    def note(self) -> str | None:
+        """A message for the user; it is returned once."""
+        note, self._note = self._note, None
+        return note
 
     def _watch(self) -> None:
-        begun_s = read_s = time.monotonic()
-        at_first = self._board.totals(begun_s).offsets
-        told = False
-        while not self._ended.wait(1.0):
-            now_s = time.monotonic()
-            if self._board.silent_s(now_s) < _SILENT_S:
-                continue
-            if self._watching.ledger and now_s - read_s > _LEDGER_EVERY_S:
-                with suppress(KgroupError):
-                    self._board.ledger(self._watching.ledger())
-                read_s = time.monotonic()
-            totals = self._board.totals(now_s)
-            if not told and totals.heard_s is None and now_s - begun_s > _NO_ROOM_AFTER_S:
-                told = self._note_silence(delivers=totals.offsets > at_first)
+        wait_s = _NO_ROOM_AFTER_S
+        while not self._ended.wait(wait_s):
+            wait_s, begun = 1.0, self._begun()
+            if begun == 0:
+                self._note = (
+                    f"no Spark worker has started a task for {_NO_ROOM_AFTER_S:.0f} s: "
+                    "check that a worker has free cores"
+                )
+            if begun is not None:
+                return
 
-    def _note_silence(self, *, delivers: bool) -> bool:
-        """Say why no task is heard, if that is certain. A task that has begun may still be starting its Python."""
-        if delivers:
-            text = "Spark's workers cannot reach this machine: progress is read from the ledger, some seconds late"
-        elif self._running():
-            return False
-        else:
-            text = (
-                f"no Spark worker has started a task for {_NO_ROOM_AFTER_S:.0f} s: check that a worker has free cores"
-            )
-        with self._lock:
-            self._notes.append(text)
-        return True
-
-    def _running(self) -> int:
-        running = 0
+    def _begun(self) -> int | None:
+        """How many tasks of the stages at work run or have ended; None: unknown."""
         with suppress(Exception):
             tracker = self._context.statusTracker()
-            for stage in tracker.getActiveStageIds():
-                info = tracker.getStageInfo(stage)
-                running += info.numActiveTasks if info else 0
-        return running
+            stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+            known = [info.numActiveTasks + info.numCompletedTasks for info in stages if info]
+            return sum(known) if known else None
+        return None

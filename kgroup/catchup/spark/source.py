@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import asdict
 
-from kgroup.catchup.spark.in_worker import ProgressSender
-from kgroup.catchup.spark.progress_listener import ProgressEndpoint
 from kgroup.catchup.worker import arrow
 from kgroup.catchup.worker.failure import Failure, failure_of
 from kgroup.catchup.worker.rack import in_own_rack
@@ -69,37 +66,30 @@ def ddl(*, bookkeeping: bool = False) -> str:
     return f"{arrow.DDL}, {BOOKKEEPING_DDL}" if bookkeeping else arrow.DDL
 
 
-def frame(spark: SparkSession, reading: SourcePlan, *, endpoint: ProgressEndpoint | None = None) -> DataFrame:
+def frame(spark: SparkSession, reading: SourcePlan) -> DataFrame:
     """The DataFrame of a plan. Within one of its partitions, rows are in the order of the parts and their offsets.
 
-    Nothing is read before an action. Tasks that ``endpoint`` asks to stop end early, without a last ``_end`` row.
+    Nothing is read before an action.
     """
     number = len(reading.parts)
 
     def read(ids: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
         for batch in ids:
             for partition_id in batch.column(0).to_pylist():
-                yield from rows(reading, partition_id, endpoint)
+                yield from rows(reading, partition_id)
 
     return spark.range(0, number, 1, max(1, number)).mapInArrow(read, ddl(bookkeeping=reading.bookkeeping))
 
 
-def rows(
-    reading: SourcePlan, partition_id: int, endpoint: ProgressEndpoint | None = None
-) -> Iterator[pyarrow.RecordBatch]:
+def rows(reading: SourcePlan, partition_id: int) -> Iterator[pyarrow.RecordBatch]:
     """Read the parts of Spark's partition, in a worker. Raises what ``BatchReader.batches`` does."""
     parts = reading.parts[partition_id]
     bookkeeping = _Bookkeeping() if reading.bookkeeping else None
-    with (
-        ProgressSender(endpoint, parts[0].chunk or 0, 0) if endpoint is not None and parts else nullcontext() as sender,
-        BatchReader(in_own_rack(reading.config), timeout_s=reading.timeout_s) as reader,
-    ):
+    with BatchReader(in_own_rack(reading.config), timeout_s=reading.timeout_s) as reader:
         part: SourceRange | None = None
         try:
             for part in parts:
-                yield from _of_part(reading, reader, part, bookkeeping, sender)
-                if sender is not None and sender.must_stop():
-                    return
+                yield from _of_part(reading, reader, part, bookkeeping)
         except Exception as error:
             if bookkeeping is None or part is None:
                 raise
@@ -107,15 +97,9 @@ def rows(
 
 
 def _of_part(
-    reading: SourcePlan,
-    reader: BatchReader,
-    part: SourceRange,
-    bookkeeping: _Bookkeeping | None,
-    sender: ProgressSender | None,
+    reading: SourcePlan, reader: BatchReader, part: SourceRange, bookkeeping: _Bookkeeping | None
 ) -> Iterator[pyarrow.RecordBatch]:
     for item in reader.batches(part.topic, part.partition, part.start, part.end):
-        if sender is not None and sender.must_stop():
-            return
         if isinstance(item, LostOffsets):
             if bookkeeping is not None:
                 yield bookkeeping.progress_row(part, item.end, item)

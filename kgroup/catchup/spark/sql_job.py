@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kgroup.catchup.spark.in_worker import CurrentRate, MustStop, TaskAnswer, TaskParcel, Tell, replay, work_partition
-from kgroup.catchup.spark.progress_listener import ProgressEndpoint
+from kgroup.catchup.spark.in_worker import TaskAnswer, TaskParcel, replay, work_partition
 from kgroup.catchup.spark.source import SourcePlan, SourceRange, frame
 from kgroup.catchup.spark.where import with_wanted
 from kgroup.catchup.worker.task_spec import TaskResult, TaskSpec
@@ -46,18 +45,18 @@ def reading_of(tasks: Sequence[TaskSpec], progress: Mapping[int, ChunkProgress])
 def filtered(tasks: Sequence[TaskSpec], where: str, progress: Mapping[int, ChunkProgress]) -> TaskRunner:
     """A job that delivers the records matching ``where``; ``progress`` is the ledger's at its start."""
 
-    def collect(session: DriverSession, endpoint: ProgressEndpoint) -> Iterable[TaskAnswer]:
-        rows = with_wanted(frame(session.sql(), reading_of(tasks, progress), endpoint=endpoint), where)
-        answers = rows.mapInArrow(_deliverer(_packed(tasks, endpoint), tasks[0].config), "answers binary").collect()
+    def collect(session: DriverSession) -> Iterable[TaskAnswer]:
+        rows = with_wanted(frame(session.sql(), reading_of(tasks, progress)), where)
+        answers = rows.mapInArrow(_deliverer(_packed(tasks), tasks[0].config), "answers binary").collect()
         return [answer for row in answers for answer in pickle.loads(row[0])]
 
     return collect
 
 
-def _packed(tasks: Sequence[TaskSpec], endpoint: ProgressEndpoint) -> TaskParcel:
+def _packed(tasks: Sequence[TaskSpec]) -> TaskParcel:
     """The tasks without the connection settings, which are the same for all."""
     packed = (zlib.compress(pickle.dumps(replace(task, config={})), level=1) for task in tasks)
-    return TaskParcel(replay, tuple(packed), tuple(task.number for task in tasks), endpoint)
+    return TaskParcel(replay, tuple(packed), tuple(task.number for task in tasks))
 
 
 def _deliverer(
@@ -67,17 +66,17 @@ def _deliverer(
         import pyarrow as pa
         from pyspark import TaskContext
 
-        def work(spec: TaskSpec, tell: Tell, stop: MustStop, rate: CurrentRate) -> TaskResult:
+        def work(spec: TaskSpec) -> TaskResult:
             from kgroup.catchup.sinks.run_task import run_task
             from kgroup.catchup.spark.filtered_reader import FilteredReader
 
             again = spec.sink in _AGAIN
             reader = FilteredReader(batches, spec.chunks, config, timeout_s=spec.timeout_s, again=again)
-            return run_task(replace(spec, config=config), tell, stop, rate, reader)
+            return run_task(replace(spec, config=config), reader)
 
         context = TaskContext.get()
         assert context is not None
-        answers = work_partition(replace(parcel, work=work), context.partitionId(), context.taskAttemptId())
+        answers = work_partition(replace(parcel, work=work), context.partitionId())
         yield pa.RecordBatch.from_pydict({"answers": [pickle.dumps(answers)]})
 
     return deliver

@@ -14,7 +14,6 @@ from kgroup.catchup.sinks.spark import FORMAT, REMEMBERING, SELECT, SINK, resolv
 from kgroup.catchup.spark.chunk_groups import CountedGroup, GroupReading, may_repeat
 from kgroup.catchup.spark.failures import explain, java_message
 from kgroup.catchup.spark.in_worker import TaskAnswer
-from kgroup.catchup.spark.progress_listener import ProgressEndpoint
 from kgroup.catchup.spark.source import ddl
 from kgroup.catchup.spark.where import as_usage_error, message_lines
 from kgroup.catchup.worker.task_spec import TaskResult, TaskSpec
@@ -86,10 +85,10 @@ def written(
     delivered. A table that remembers its groups gets each once: Delta skips a group that it has, Iceberg is asked.
     """
 
-    def run(session: DriverSession, endpoint: ProgressEndpoint) -> Iterator[TaskAnswer]:
+    def run(session: DriverSession) -> Iterator[TaskAnswer]:
         spark = session.sql()
         for group in groups:
-            how = GroupReading(group.config, group.timeout_s, where, group.rate, endpoint)
+            how = GroupReading(group.config, group.timeout_s, where, group)
             counted, once = CountedGroup(spark, group.chunks, progress, how), is_exactly_once(group.sink, group.options)
             record(may_repeat(counted.chunks, progress, group.work.epoch, now_ms()))
             with _refusing(group.options, tuple(chunk.number for chunk in counted.chunks)):

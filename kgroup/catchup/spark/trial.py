@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kgroup.catchup.spark.in_worker import CurrentRate, MustStop, Tell
 from kgroup.catchup.worker.failure import SPARK_WORKERS, Failure, failure_of
 from kgroup.support.errors import KgroupError, Refused
 
@@ -59,7 +58,7 @@ class TriedWorker:
     problems: tuple[Failure, ...]
 
 
-def try_worker(trial: WorkerTrial, tell: Tell, stop: MustStop, rate: CurrentRate) -> TriedWorker:
+def try_worker(trial: WorkerTrial) -> TriedWorker:
     """The ``TaskWork`` of a trial: each check is made though another one fails, unless it needs that one."""
     problems: list[Failure] = []
     brokers = 0

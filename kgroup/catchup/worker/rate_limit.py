@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kgroup.groups.catchup.chunks import RateLimit
+from kgroup.groups.catchup.chunks import TRANSACTION_S, RateLimit
 
 MOST_NOTES_PER_S = 200
 """How many notes of handlers the ledger gets in all: all tasks write to one partition (docs/catchup/scale.md)."""
+
+COMMIT_EVERY_S = 5.0
+"""The longest duration of a transaction of few tasks: what is committed is the progress that the user sees."""
+
+_COMMITS_PER_S = 40
 
 _STEP_S = 0.25
 _CREDIT_S = 1.0
@@ -29,6 +34,11 @@ def note_gap_s(tasks_at_once: int) -> float:
     return max(1, tasks_at_once) / MOST_NOTES_PER_S
 
 
+def commit_every_s(tasks_at_once: int) -> float:
+    """The longest duration of a transaction. 4 tasks: 5 s; 800: 20 s, so that all together commit 40 times a second."""
+    return min(TRANSACTION_S, max(COMMIT_EVERY_S, tasks_at_once / _COMMITS_PER_S))
+
+
 @dataclass(slots=True)
 class NoteSchedule:
     """When a task may write its next note: ``gap_s`` after the one before, however many are wanted."""
@@ -48,13 +58,6 @@ class NoteSchedule:
     def noted(self, now_s: float) -> None:
         """A note is being written now."""
         self._due_s = now_s + self.gap_s
-
-
-def rate_now(told: tuple[float | None, float | None] | None, begun: RateLimit | None) -> RateLimit | None:
-    """The rate that the driver ``told`` in records and bytes per second; without, the one that the task began with."""
-    if told is None:
-        return begun
-    return None if told == (None, None) else RateLimit(*told)
 
 
 @dataclass(slots=True)

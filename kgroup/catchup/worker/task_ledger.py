@@ -15,7 +15,7 @@ from kgroup.catchup.ledger.view import LedgerView
 from kgroup.cluster.reader.batches import OPEN_TRANSACTION
 from kgroup.cluster.reader.to_end import CommittedReader, Item
 from kgroup.cluster.transactions import CommitUnknown, Fenced, Row, Transactions
-from kgroup.groups.catchup.model import ChunkProgress, RunnerEpoch, Task
+from kgroup.groups.catchup.model import AppliedRate, ChunkProgress, RunnerEpoch, Task
 from kgroup.support.errors import SUPERSEDED, NotFound, Refused, Unreachable
 
 BATCH_BYTES = 1_000_000
@@ -73,6 +73,10 @@ class TaskLedger:
         self.work = work
         self.progress: dict[int, ChunkProgress] = {}
         """The ledger's progress of the task's chunks, by number; a chunk that has not begun is absent."""
+        self.epoch: RunnerEpoch | None = None
+        self.applied: AppliedRate | None = None
+        self.read_to = work.offset
+        """``epoch`` and ``applied`` are the ledger's up to this offset, at the last ``open``."""
         self._config = config
         self._timeout_s = timeout_s
         self._tuning = {**_LARGE_AMOUNTS, **(tuning or {})}
@@ -155,6 +159,7 @@ class TaskLedger:
         if not view.state(work.plan_id).state.is_open:
             raise _superseded(f"{work}: the plan has ended")
         self.progress = view.progress(work.plan_id, work.task.chunks)
+        self.epoch, self.applied, self.read_to = epoch, view.applied(work.plan_id), reader.end
 
     def begin(self) -> None:
         self._taken().begin()

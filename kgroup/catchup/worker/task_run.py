@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from kgroup.catchup.worker.chunk_counts import ChunkCount, FilteredOut, RecordTally
-from kgroup.catchup.worker.rate_limit import Throttle, rate_now
+from kgroup.catchup.worker.rate_limit import Throttle
+from kgroup.catchup.worker.task_control import TaskControl
 from kgroup.catchup.worker.task_ledger import TaskLedger
-from kgroup.catchup.worker.task_progress import TaskProgress
 from kgroup.catchup.worker.task_spec import Stopped, TaskResult, TaskSpec
 from kgroup.cluster.reader.batches import Batch
 from kgroup.groups.catchup.model import Chunk
@@ -49,19 +49,16 @@ class TaskRun:
         spec: TaskSpec,
         ledger: TaskLedger,
         reader: TaskReader,
-        tell: Callable[[TaskProgress], None],
+        control: TaskControl,
         stop: Callable[[], bool],
-        rate: Callable[[], tuple[float | None, float | None] | None],
     ) -> None:
         self.spec = spec
         self.ledger = ledger
         self.reader = reader
-        self.asked_to_stop = stop
         self.stopped: list[Stopped] = []
         self.counts: dict[int, ChunkCount] = {}
         self.committed: dict[int, ChunkCount] = {}
-        self._report = tell
-        self._rate = rate
+        self._control, self._stop = control, stop
         self._read: dict[int, RecordTally] = {}
         self._filtered: dict[int, RecordTally] = {}
         self._throttle = Throttle(spec.rate)
@@ -69,6 +66,10 @@ class TaskRun:
             chunk.number: ChunkCount.of(chunk, ledger.progress.get(chunk.number)) for chunk in spec.chunks
         }
         self.counts = dict(self.committed)
+
+    def asked_to_stop(self) -> bool:
+        """Whether the task must end at its next commit. Calling it often is cheap."""
+        return self._control.must_stop or self._stop()
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield the unfinished chunks in order, without those of a stopped partition."""
@@ -127,7 +128,7 @@ class TaskRun:
     @property
     def is_limited(self) -> bool:
         """Whether there is a rate limit now; it may change at any time."""
-        rate = rate_now(self._rate(), self.spec.rate)
+        rate = self._control.rate
         self._throttle.change(rate, time.monotonic())
         return rate is not None
 
@@ -160,21 +161,6 @@ class TaskRun:
         """Discard the uncommitted counts of a chunk."""
         self.counts[number] = self.committed[number]
         self._read.pop(number, None)
-
-    def report_progress(self, chunk: Chunk) -> None:
-        """Report the progress of this chunk and of the task."""
-        position = self.counted(chunk.number).position
-        counts = self.counts.values()
-        self._report(
-            TaskProgress(
-                chunk.number,
-                position,
-                sum(one.before.records + one.run.visible for one in counts),
-                sum(one.before.filtered + one.run.filtered for one in counts),
-                sum(one.before.dead + one.run.dead for one in counts),
-                sum(one.before.size + one.size for one in counts),
-            )
-        )
 
     def note(self, chunk: Chunk, may_repeat: int) -> None:
         """Record in advance that ``may_repeat`` records from the committed position on may be handed over."""

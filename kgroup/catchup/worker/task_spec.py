@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kgroup.catchup.worker.rate_limit import COMMIT_EVERY_S
 from kgroup.catchup.worker.task_ledger import Work
-from kgroup.groups.catchup.chunks import CHUNK_BYTES, CHUNK_RECORDS, TRANSACTION_S, RateLimit
+from kgroup.groups.catchup.chunks import CHUNK_BYTES, CHUNK_RECORDS, RateLimit
 from kgroup.groups.catchup.model import Chunk, ChunkProgress, Order
 from kgroup.groups.catchup.verification import ChunkResult
 from kgroup.model.topic_partition import PartitionValue, TopicPartition
@@ -19,7 +20,7 @@ class TransactionBounds:
 
     records: int = CHUNK_RECORDS
     size: int = CHUNK_BYTES
-    seconds: float = TRANSACTION_S
+    seconds: float = COMMIT_EVERY_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,9 @@ class TaskSpec:
     bounds: TransactionBounds = TransactionBounds()
     rate: RateLimit | None = None
     """This task's share."""
+
+    at_once: int = 1
+    """How many tasks share the rate in force."""
 
     note_gap_s: float = 0.0
     """The least seconds between two notes of handlers in the ledger."""

@@ -14,10 +14,12 @@ from kgroup.catchup.spark.progress import ProgressTotals
 from kgroup.catchup.spark.ready import check
 from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.settings import SparkSettings
+from kgroup.catchup.worker.task_spec import TransactionBounds
 from kgroup.groups.catchup.chunks import RateLimit
+from kgroup.groups.catchup.takeover import SIGNED_OFF
 from kgroup.support.errors import KgroupError, Refused
 from tests.helpers.catchup.plans import NOW_MS
-from tests.helpers.catchup.replays import replay, seen
+from tests.helpers.catchup.replays import Replay, replay, seen
 from tests.helpers.catchup.spark_kills import END, Killer, replayed_exactly_once, source_topic, workers_of
 from tests.helpers.kafka_world import KafkaWorld
 
@@ -38,12 +40,22 @@ def test_copied_exactly_once_though_workers_die(
     replayed_exactly_once(session, world, bootstrap, name, Killer(lambda: workers_of([session.pid]), kills=3))
 
 
+def signed_off(plan: Replay) -> bool:
+    plan.runner.heartbeat(SIGNED_OFF)
+    return True
+
+
 def test_stopped_and_gone_on_with(session: DriverSession, world: KafkaWorld, bootstrap: str, name: Name) -> None:
     source, target = source_topic(world, bootstrap, name), world.topic(name("copy"), partitions=2)
     totals: list[ProgressTotals] = []
     with replay(bootstrap, name("ledger"), [(source, 0, 0, END)]) as plan:
-        slow = plan.spec("topic", {"topic": target}, rate=RateLimit(records_per_s=200))
-        watching = JobListeners(totals.append, stop=lambda: bool(totals) and totals[-1].records > 300)
+        bounds = TransactionBounds(seconds=0.5)
+        slow = plan.spec("topic", {"topic": target}, rate=RateLimit(records_per_s=200), bounds=bounds)
+        watching = JobListeners(
+            totals.append,
+            stop=lambda: totals[-1].records > 300 and signed_off(plan),
+            ledger=plan.progress,
+        )
 
         (first,) = run(session, [slow], watching)
 
@@ -52,8 +64,9 @@ def test_stopped_and_gone_on_with(session: DriverSession, world: KafkaWorld, boo
         assert len(seen(bootstrap, target)) == delivered
         assert 300 < delivered < 2000
 
-        begun = plan.progress()
-        (second,) = run(session, [plan.spec("topic", {"topic": target})], JobListeners(totals.append, begun=begun))
+        plan.runner.heartbeat(NOW_MS)
+        watching = JobListeners(totals.append, ledger=plan.progress)
+        (second,) = run(session, [plan.spec("topic", {"topic": target})], watching)
 
         assert not second.failure
         assert second.result.finished
@@ -91,9 +104,10 @@ def test_the_jvm_killed_over_an_open_transaction_and_the_plan_gone_on_with(
                 assert session.pid
                 os.kill(session.pid, signal.SIGKILL)
 
-        slow = plan.spec("topic", {"topic": target}, rate=RateLimit(records_per_s=500))
+        bounds = TransactionBounds(records=200)
+        slow = plan.spec("topic", {"topic": target}, rate=RateLimit(records_per_s=500), bounds=bounds)
         with pytest.raises(KgroupError, match="killed by SIGKILL") as caught:
-            run(session, [slow], JobListeners(tell))
+            run(session, [slow], JobListeners(tell, ledger=plan.progress))
         assert caught.value.code == "spark-gone"
         session.close()
 

@@ -144,7 +144,7 @@ def test_a_manifest_lists_them_all(make: Make, world: KafkaWorld, source: str, t
     world.produce(source, 30)
     world.delete_records(source, 0, 4)
     plan = make((source, 0, 0, 10), (source, 0, 10, 20), (source, 0, 20, 30))
-    first = plan.run("files", options(tmp_path), lambda: len(plan.told) >= 2)
+    first = plan.run("files", options(tmp_path), lambda: plan.records() >= 16)
     assert not first.finished
 
     path = write_manifest(options(tmp_path), plan_of(plan), plan.progress())
@@ -257,7 +257,7 @@ def test_of_two_attempts_at_once_one_file_stays(make: Make, world: KafkaWorld, s
     again: list[bool] = []
 
     def stop() -> bool:
-        if plan.told and not again:
+        if plan.records() and not again:
             again.append(True)
             plan.run("files", options(tmp_path))
         return False
@@ -336,7 +336,7 @@ def test_stopped_it_keeps_whole_files_only(make: Make, world: KafkaWorld, source
     first = plan.run(
         "files",
         options(tmp_path),
-        lambda: bool(plan.told) and plan.told[-1].records > 400,
+        lambda: plan.records() > 400,
         rate=RateLimit(records_per_s=1000),
     )
 
@@ -439,7 +439,7 @@ def test_a_file_in_which_nothing_was_wanted_sets_the_condition(
 
     monkeypatch.setattr(TaskRun, "commit", dies)
     with pytest.raises(RuntimeError):
-        run_task(spec, lambda told: None, lambda: False, lambda: None, reader)
+        run_task(spec, reader)
 
     assert len(finished(plan, tmp_path)) == 1
     assert list(started_chunks(plan_of(plan), plan.progress())) == [chunk]

@@ -712,12 +712,20 @@ def test_what_is_lost_behind_what_is_not_handled_yet_is_not_written_down_before_
     results: list[TaskResult] = []
     rate = RateLimit(records_per_s=100)
     options = {"function": "tests.helpers.catchup.handler_functions:keep_after"}
-    worker = threading.Thread(target=lambda: results.append(plan.run("python", options, config=config, rate=rate)))
+    asked: list[float] = []
+
+    def stop() -> bool:
+        asked.append(time.monotonic())
+        return False
+
+    worker = threading.Thread(
+        target=lambda: results.append(plan.run("python", options, stop, config=config, rate=rate))
+    )
     worker.start()
     wait_for(plan.progress, "progress")
     world.delete_records(topic, 0, 900)
-    before = len(plan.told)
-    wait_for(lambda: len(plan.told) > before + 8, "more than a second")  # it tells four times a second
+    since_s = time.monotonic()
+    wait_for(lambda: asked[-1] > since_s + 1.5, "more than a second")
 
     (noted,) = plan.progress().values()
     assert (noted.delivered_to, noted.records, noted.lost) == (0, 0, ())

@@ -1,6 +1,4 @@
-"""A real standalone cluster: our code and the tasks' settings get there, progress comes back, killed processes are
-replaced.
-"""
+"""A real standalone cluster: our code and the tasks' settings get there, and killed processes are replaced."""
 
 from __future__ import annotations
 
@@ -16,7 +14,6 @@ from typing import Any
 import pytest
 
 from kgroup.catchup.spark.job import JobListeners, run
-from kgroup.catchup.spark.progress import ProgressTotals
 from kgroup.catchup.spark.ready import check
 from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.settings import SparkSettings
@@ -66,11 +63,10 @@ def test_the_real_task_can_be_imported_there_with_confluent_kafka_alone(session:
     assert (answer.result, answer.failure) == ([], None)
 
 
-def test_progress_comes_back_and_a_killed_worker_is_replaced(session: DriverSession, tmp_path: Path) -> None:
+def test_a_killed_worker_is_replaced(session: DriverSession, tmp_path: Path) -> None:
     tasks = [task(0, tmp_path, secret=SECRET), task(1, tmp_path, secret=SECRET)]
-    totals: list[ProgressTotals] = []
-    thread, answers = started(session, tasks, JobListeners(totals.append))
-    wait_for(lambda: [found for found in totals if found.records == 8], "both tasks tell")
+    thread, answers = started(session, tasks, JobListeners())
+    wait_for(lambda: pids(tasks[0]) and pids(tasks[1]), "both run")
     first = pids(tasks[1])[0]
 
     os.kill(first, signal.SIGKILL)
@@ -81,7 +77,6 @@ def test_progress_comes_back_and_a_killed_worker_is_replaced(session: DriverSess
 
     assert answers == ["went", "went"]
     assert len(pids(tasks[0])) == 1
-    assert (totals[-1].offsets, totals[-1].records) == (40, 36)
 
 
 def test_an_executor_that_is_killed_is_replaced(session: DriverSession, cluster: Cluster, tmp_path: Path) -> None:
@@ -97,14 +92,6 @@ def test_an_executor_that_is_killed_is_replaced(session: DriverSession, cluster:
     thread.join(30)
 
     assert answers == ["went", "went"]
-
-
-def test_tasks_there_are_told_to_stop(session: DriverSession, tmp_path: Path) -> None:
-    tasks = [task(number, tmp_path) for number in range(4)]
-
-    answers = run(session, tasks, JobListeners(stop=lambda: bool(pids(tasks[0]) and pids(tasks[1]))), work=waiting)
-
-    assert [answer.result for answer in answers] == ["stopped", "stopped", None, None]
 
 
 @pytest.mark.programs("ps")

@@ -168,8 +168,6 @@ def test_the_readers_error_comes_behind_what_was_read() -> None:
     assert raised.value.code == "no-topic"
 
 
-def test_rows_that_end_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kgroup.catchup.spark.filtered_reader._STOP_HEARD_S", 0.05)
-
+def test_rows_that_end_too_early() -> None:
     with pytest.raises(KgroupError, match="ended before"):
         read(reader_of(batch(row(4, 11))), CHUNKS[0])

@@ -11,17 +11,18 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from kgroup.catchup.spark.failures import task_error
-from kgroup.catchup.spark.job import JobListeners, run
+from kgroup.catchup.spark.job import GRACE_S, JobListeners, _Watch, run
 from kgroup.catchup.spark.progress import ProgressTotals
 from kgroup.catchup.spark.ready import check
 from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.settings import SparkSettings
 from kgroup.groups.catchup.model import ChunkProgress
-from kgroup.support.errors import ExitCode, KgroupError, Refused, Unreachable
+from kgroup.support.errors import ExitCode, KgroupError, Refused
 from tests.helpers.catchup.spark_tasks import Task, counting, deaf, dying, failing, pids, sign, task, waiting
 from tests.helpers.waiting import read_line, wait_for
 
@@ -101,48 +102,25 @@ def pids_or_lines(one: Task) -> list[str]:
 
 
 def test_progress_is_live_and_exact_at_the_end(session: DriverSession, tmp_path: Path) -> None:
-    tasks, watcher = [task(0, tmp_path), task(1, tmp_path)], Watcher()
-    thread = threading.Thread(target=lambda: answers.extend(run(session, tasks, watcher.watching(), work=waiting)))
+    """What was delivered before counts from the beginning."""
+    one, watcher = task(0, tmp_path), Watcher()
+    ledger = {0: ChunkProgress(0, 5, 4, 1, 0, 400, 0, 1)}
+    thread = threading.Thread(
+        target=lambda: answers.extend(run(session, [one], watcher.watching(ledger=ledger.copy), work=waiting))
+    )
     answers: list[object] = []
     thread.start()
 
-    live = wait_for(lambda: [found for found in watcher.totals if found.records == 8], "both tasks tell")[0]
-    for one in tasks:
-        sign(one, "go").touch()
+    begun = wait_for(lambda: watcher.totals, "progress")[0]
+    ledger[1] = ChunkProgress(1, 20, 10, 1, 1, 1000, 0, 1)
+    live = wait_for(lambda: [found for found in watcher.totals if found.records == 14], "more of it")[0]
+    sign(one, "go").touch()
     thread.join(20)
 
-    assert (live.offsets, live.offsets_total, live.chunks, live.filtered, live.size) == (10, 40, 0, 2, 800)
-    assert live.heard_s is not None
-    assert live.heard_s < 10
-    last = watcher.totals[-1]
-    assert (last.offsets, last.chunks, last.records, last.dead, last.left_s) == (40, 4, 36, 2, 0.0)
-    assert len(answers) == 2
-
-
-def test_what_was_delivered_before_counts_from_the_beginning(session: DriverSession) -> None:
-    begun = {0: ChunkProgress(0, 10, 9, 0, 0, 90, 0, 1)}
-    watcher = Watcher()
-
-    run(session, [task(0)], watcher.watching(begun=begun), work=counting)
-
-    assert (watcher.totals[-1].offsets, watcher.totals[-1].records) == (10, 9)
-
-
-def test_tasks_end_themselves_when_told_to_and_those_that_wait_do_not_begin(
-    session: DriverSession, tmp_path: Path
-) -> None:
-    tasks, watcher = [task(number, tmp_path) for number in range(6)], Watcher()
-
-    def stop() -> None:
-        wait_for(lambda: pids(tasks[0]) and pids(tasks[1]), "two run")
-        watcher.stopping = True
-
-    threading.Thread(target=stop).start()
-    answers = run(session, tasks, watcher.watching(), work=waiting)
-
-    assert [answer.result for answer in answers] == ["stopped", "stopped", None, None, None, None]
-    assert all(answer.failure is None for answer in answers)
-    assert not any(pids(one) for one in tasks[2:])
+    assert (begun.offsets, begun.moved) == (5, False)
+    assert (live.offsets, live.offsets_total, live.chunks, live.filtered, live.size) == (15, 20, 1, 2, 1400)
+    assert (live.moved, live.dead) == (True, 1)
+    assert len(answers) == 1
 
 
 def test_a_task_that_does_not_hear_is_ended_by_spark(session: DriverSession, tmp_path: Path) -> None:
@@ -216,37 +194,49 @@ def test_nothing_secret_is_in_configuration_log_command_line_or_on_disk(
     assert SECRET not in "\n".join([*log, command, *(f"{k}={v}" for k, v in context.getConf().getAll()), repr(one)])
 
 
-def test_the_ledger_is_asked_where_no_task_is_heard(
-    session: DriverSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("stages", "noted"), [([(0, 0)], True), ([(0, 0), (1, 0)], False), ([(0, 3)], False), ([None, (0, 0)], True)]
+)
+def test_a_note_says_that_no_worker_is_free(
+    stages: list[tuple[int, int] | None], noted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job = "kgroup.catchup.spark.job"
-    for name in ("_SILENT_S", "_LEDGER_EVERY_S"):
-        monkeypatch.setattr(f"{job}.{name}", 0.1)
-    monkeypatch.setattr(f"{job}._NO_ROOM_AFTER_S", 600.0)
-    monkeypatch.setattr("kgroup.catchup.spark.progress_listener.ProgressListener._handle_report", lambda *_: False)
-    one, watcher = task(0, tmp_path), Watcher()
-    notes: list[str] = []
-    asked: list[int] = []
-    early: list[str] = []
+    """Of each stage at work Spark knows the tasks that run, and those that have ended; of one just ended nothing."""
+    monkeypatch.setattr("kgroup.catchup.spark.job._NO_ROOM_AFTER_S", 0.01)
+    infos = [one and SimpleNamespace(numActiveTasks=one[0], numCompletedTasks=one[1]) for one in stages]
+    tracker = SimpleNamespace(getActiveStageIds=lambda: range(len(infos)), getStageInfo=infos.__getitem__)
+    watch = _Watch(SimpleNamespace(statusTracker=lambda: tracker))
+    watch.start()
+    watch._thread.join(10)
 
-    def ledger() -> dict[int, ChunkProgress]:
-        asked.append(1)
-        if len(asked) < 3:
-            raise Unreachable("no answer")
-        early.extend(notes)
-        return {0: ChunkProgress(0, 10, 9, 0, 0, 90, 0, 1)}
+    note = watch.note()
+    assert ("check that a worker has free cores" in (note or "")) == noted
+    assert watch.note() is None
+
+
+@pytest.mark.parametrize(("asked", "result"), [(True, "stopped"), (False, None)])
+def test_an_error_while_tasks_run_asks_them_to_end(
+    session: DriverSession, tmp_path: Path, asked: bool, result: str | None
+) -> None:
+    """Those that cannot know of it are ended by Spark, without waiting."""
+    one, began = task(0, tmp_path), list[float]()
 
     def stop() -> bool:
-        if pids(one):  # asked before that, Spark would say that nobody has taken it
-            monkeypatch.setattr(f"{job}._NO_ROOM_AFTER_S", 0.1)
-        if notes and watcher.totals and watcher.totals[-1].offsets == 10:
-            sign(one, "go").touch()
+        if pids(one):
+            began.append(time.monotonic())
+            raise KeyboardInterrupt
         return False
 
-    watching = JobListeners(watcher.totals.append, stop, ledger, notes.append)
-    assert [a.result for a in run(session, [one], watching, work=waiting)] == ["went"]
-    assert (early, len(notes)) == ([], 1), "a task that has delivered nothing yet may be starting its Python"
-    assert "cannot reach this machine" in notes[0]
+    def interrupt() -> bool:
+        if asked:
+            sign(one, "stop").touch()
+        return asked
+
+    with pytest.raises(KeyboardInterrupt):
+        run(session, [one], JobListeners(stop=stop, interrupt=interrupt), work=waiting)
+
+    assert time.monotonic() - began[0] < GRACE_S
+    assert sign(one, "stopped").exists() == (result == "stopped")
+    wait_for(lambda: asked or not is_running(pids(one)[0]), "its process is gone", within_s=20)
 
 
 @pytest.mark.soak
@@ -285,16 +275,17 @@ def test_a_signal_lets_the_tasks_end_what_they_have_open(number: signal.Signals,
     one = task(0, tmp_path)
     code = f"""
 from kgroup.support import signals
-from kgroup.catchup.spark.job import run
+from kgroup.catchup.spark.job import JobListeners, run
 from kgroup.catchup.spark.ready import check
 from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.settings import SparkSettings
-from tests.helpers.catchup.spark_tasks import task, waiting
+from tests.helpers.catchup.spark_tasks import sign, task, waiting
 signals.raise_signals()
 settings = SparkSettings("local[1]")
+one = task(0, {str(tmp_path)!r})
 try:
     with DriverSession(settings, check(settings, timeout_s=5)) as session:
-        run(session, [task(0, {str(tmp_path)!r})], work=waiting)
+        run(session, [one], JobListeners(interrupt=lambda: not sign(one, "stop").touch()), work=waiting)
 except (KeyboardInterrupt, signals.Terminated) as error:
     print(type(error).__name__)
 """

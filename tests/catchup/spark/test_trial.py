@@ -22,7 +22,7 @@ def problems(monkeypatch: pytest.MonkeyPatch, *, config: dict[str, Any] | None =
     """What a worker answers that reaches three brokers."""
     monkeypatch.setattr("kgroup.cluster.topic_admin.reach_brokers", lambda *_, **__: 3)
     asked = WorkerTrial(0, given.pop("modules", ()), config or {}, 5.0, **given)
-    tried = try_worker(asked, lambda _: None, lambda: False, lambda: None)
+    tried = try_worker(asked)
     assert tried.brokers in (0, 3)
     return [problem.message for problem in tried.problems]
 
@@ -91,7 +91,7 @@ def test_a_directory_that_cannot_be_written_to(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_a_worker_that_reaches_no_broker() -> None:
-    tried = try_worker(WorkerTrial(0, (), CLOSED, 0.5), lambda _: None, lambda: False, lambda: None)
+    tried = try_worker(WorkerTrial(0, (), CLOSED, 0.5))
 
     assert [problem.message.split(":")[0] for problem in tried.problems] == [
         "from Spark's workers, no broker can be reached"
@@ -132,7 +132,7 @@ def test_a_broker_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch)
 def test_a_problem_of_several_machines_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def tried(host: str, module: str | None) -> TriedWorker:
         monkeypatch.setattr("kgroup.catchup.spark.trial.socket.gethostname", lambda: host)
-        return try_worker(WorkerTrial(0, () if module is None else (module,), CLOSED, 0.01), print, bool, lambda: None)
+        return try_worker(WorkerTrial(0, () if module is None else (module,), CLOSED, 0.01))
 
     monkeypatch.setattr("kgroup.cluster.topic_admin.reach_brokers", lambda *_, **__: 1)
     (error,) = _errors([tried("a", "nowhere"), tried("b", None), tried("c", "nowhere"), tried("a", "nowhere")])

@@ -22,6 +22,7 @@ from kgroup.catchup.spark.where import check as check_where
 from kgroup.catchup.worker.task_spec import TaskSpec, TransactionBounds
 from kgroup.groups.catchup.chunks import RateLimit
 from kgroup.groups.catchup.model import ChunkProgress
+from kgroup.groups.catchup.takeover import SIGNED_OFF
 from kgroup.model.records import LostOffsets
 from kgroup.support.errors import KgroupError, NotFound, Refused, UsageError
 from tests.catchup.sinks.test_topic import SHAPES, produce_shapes
@@ -93,7 +94,9 @@ def test_exactly_once_in_order_though_workers_die(
         rate, bounds = RateLimit(records_per_s=400), TransactionBounds(records=100)
         tasks = [plan.spec("topic", {"topic": target}, number, rate=rate, bounds=bounds) for number in range(2)]
 
-        answers = work(session, plan, f"{NUMBER} % 3 = 0", *tasks, watching=JobListeners(killer.tell))
+        answers = work(
+            session, plan, f"{NUMBER} % 3 = 0", *tasks, watching=JobListeners(killer.tell, ledger=plan.progress)
+        )
 
         assert [(answer.task, answer.failure) for answer in answers] == [(0, None), (1, None)]
         proof = plan.proof(*(answer.result for answer in answers))
@@ -146,12 +149,19 @@ def test_stopped_and_gone_on_with_by_a_handler(
     totals: list[ProgressTotals] = []
     with replay(bootstrap, name("ledger"), [(source, 0, 0, 400), (source, 0, 400, 600)]) as plan:
         slow = plan.spec("command", command, rate=RateLimit(records_per_s=40))
-        watching = JobListeners(totals.append, stop=lambda: bool(totals) and totals[-1].records > 100)
+
+        def stop() -> bool:
+            if totals[-1].records > 100:
+                plan.runner.heartbeat(SIGNED_OFF)
+            return totals[-1].records > 100
+
+        watching = JobListeners(totals.append, stop, plan.progress)
 
         (first,) = work(session, plan, "offset % 2 = 0", slow, watching=watching)
 
         assert (first.failure, first.result.interrupted, first.result.finished) == (None, True, False)
         assert 0 < sum(one.records for one in plan.progress().values()) < 600
+        plan.runner.heartbeat(NOW_MS)
         (second,) = work(session, plan, "offset % 2 = 0", plan.spec("command", command))
         assert second.result.finished
         proof = plan.proof(second.result)

@@ -79,8 +79,8 @@ def test_where_its_transactional_id_is_unknown_it_takes_it_again(forgetful: Kafk
         told = [0]
 
         def wait() -> bool:
-            if len(plan.told) > told[-1]:
-                told.append(len(plan.told))
+            if plan.records() > told[-1]:
+                told.append(plan.records())
                 forgotten(forgetful, transactional_ids.of_task(work.plan_id, work.task.number))
             return False
 
@@ -127,7 +127,7 @@ def test_a_broker_that_is_killed_and_comes_back_costs_time_alone(sandbox: Sandbo
                 )
             )
             worker.start()
-            wait_for(lambda: bool(plan.told) and plan.told[-1].records > 500, "records")
+            wait_for(lambda: plan.records() > 500, "records")
             sandbox.kill(1)
             sandbox.up(properties=MORTAL, reporter=QuietReporter())
             worker.join(120)

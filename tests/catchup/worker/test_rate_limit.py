@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from kgroup.catchup.worker.rate_limit import MOST_NOTES_PER_S, NoteSchedule, Throttle, note_gap_s, rate_now, share
+from kgroup.catchup.worker.rate_limit import MOST_NOTES_PER_S, NoteSchedule, Throttle, commit_every_s, note_gap_s, share
 from kgroup.groups.catchup.chunks import RateLimit
 
 
@@ -35,6 +35,11 @@ def test_all_tasks_together_write_at_most_200_notes_a_second(tasks: int) -> None
     in_second = Counter(int(now_s + 1e-6) for now_s in written)
 
     assert max(in_second.values()) == MOST_NOTES_PER_S
+
+
+@pytest.mark.parametrize(("tasks", "seconds"), [(0, 5.0), (16, 5.0), (200, 5.0), (800, 20.0), (5000, 30.0)])
+def test_transactions_of_many_tasks_are_longer(tasks: int, seconds: float) -> None:
+    assert commit_every_s(tasks) == seconds
 
 
 def test_a_task_writes_no_note_early_and_makes_up_for_none() -> None:
@@ -90,16 +95,6 @@ def test_a_stall_ends_in_no_burst() -> None:
     assert throttle.wait_s(60.0) == 0.0
     throttle.took(100, 0, 60.0)
     assert throttle.wait_s(60.0) == 1.0
-
-
-@pytest.mark.parametrize(
-    ("told", "now"),
-    [(None, RateLimit(5)), ((None, None), None), ((7.0, None), RateLimit(7)), ((None, 9.0), RateLimit(None, 9))],
-)
-def test_what_the_driver_told_replaces_the_rate_at_the_start(
-    told: tuple[float | None, float | None] | None, now: RateLimit | None
-) -> None:
-    assert rate_now(told, RateLimit(5)) == now
 
 
 @pytest.mark.parametrize(("rate", "wait_s"), [(RateLimit(1), 60.0), (RateLimit(1000), 0.25), (None, 0.0)])

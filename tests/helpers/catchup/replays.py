@@ -15,7 +15,7 @@ from kgroup.catchup.ledger.ledger import Ledger
 from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.sinks.run_task import run_task
 from kgroup.catchup.worker.task_ledger import Work
-from kgroup.catchup.worker.task_progress import TaskProgress
+from kgroup.catchup.worker.task_run import TaskRun
 from kgroup.catchup.worker.task_spec import TaskResult, TaskSpec
 from kgroup.cluster.reader.batches import Batch, BatchReader
 from kgroup.groups.catchup.model import Chunk, ChunkProgress, Delivery, Order, PlanState, StateRecord, Task
@@ -39,7 +39,8 @@ class Replay:
     runner: Runner
     chunks: tuple[Chunk, ...]
     tasks: tuple[Task, ...]
-    told: list[TaskProgress] = field(default_factory=list)
+    runs: list[TaskRun] = field(default_factory=list)
+    most: int = 0
 
     def spec(self, sink: str, options: Mapping[str, str], number: int = 0, **more: Any) -> TaskSpec:
         task = self.tasks[number]
@@ -59,7 +60,19 @@ class Replay:
         self, sink: str, options: Mapping[str, str], stop: Callable[[], bool] = lambda: False, **more: Any
     ) -> TaskResult:
         """Run a task here."""
-        return run_task(self.spec(sink, options, **more), self.told.append, stop, lambda: None)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("kgroup.catchup.sinks.run_task.TaskRun", self._remembered)
+            return run_task(self.spec(sink, options, **more), stop=stop)
+
+    def _remembered(self, *given: Any) -> TaskRun:
+        self.runs.append(TaskRun(*given))
+        return self.runs[-1]
+
+    def records(self) -> int:
+        """The most that the first task that was run here has delivered so far, committed or not."""
+        if self.runs:
+            self.most = max(self.most, sum(one.run.delivered for one in [*self.runs[0].counts.values()]))
+        return self.most
 
     def progress(self) -> dict[int, ChunkProgress]:
         return dict(self.runner.read().progress)

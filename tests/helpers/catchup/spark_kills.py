@@ -90,7 +90,7 @@ def replayed_exactly_once(
     with replay(bootstrap, name("ledger"), spans, [range(4), range(4, 8)]) as plan:
         tasks = [_spec(plan, target, number) for number in range(PARTITIONS)]
 
-        answers = run(session, tasks, JobListeners(killer.tell))
+        answers = run(session, tasks, JobListeners(killer.tell, ledger=plan.progress))
 
         assert [(answer.task, answer.failure) for answer in answers] == [(0, None), (1, None)]
         assert all(answer.result.finished for answer in answers)

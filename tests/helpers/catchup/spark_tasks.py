@@ -8,13 +8,10 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import kgroup
-from kgroup.catchup.spark.in_worker import CurrentRate
-from kgroup.catchup.worker.task_progress import TaskProgress
 from kgroup.groups.catchup.model import Chunk
 from kgroup.support.errors import Refused
 
@@ -35,14 +32,12 @@ def task(number: int, directory: Path | str = "", *, secret: str = "", topic: st
     return Task(number, chunks, str(directory), secret)
 
 
-def counting(
-    spec: Task, tell: Callable[[TaskProgress], None], stop: Callable[[], bool], rate: CurrentRate
-) -> tuple[int, int]:
+def counting(spec: Task) -> tuple[int, int]:
     """Its number, and offsets of all its chunks."""
     return spec.number, sum(chunk.end - chunk.start for chunk in spec.chunks)
 
 
-def failing(spec: Task, tell: Callable[[TaskProgress], None], stop: Callable[[], bool], rate: CurrentRate) -> int:
+def failing(spec: Task) -> int:
     """Task 1 is refused and task 2 has a bug."""
     leave(spec, "began")
     if spec.number == 1:
@@ -50,41 +45,35 @@ def failing(spec: Task, tell: Callable[[TaskProgress], None], stop: Callable[[],
     return 1 // (2 - spec.number)
 
 
-def waiting(spec: Task, tell: Callable[[TaskProgress], None], stop: Callable[[], bool], rate: CurrentRate) -> str:
-    """Tells of half its first chunk, and waits to be told to stop, or for the sign ``go``."""
+def waiting(spec: Task) -> str:
+    """Waits for the sign ``go``, or ``stop``."""
     leave(spec, "began", str(os.getpid()))
-    while not stop():
-        tell(TaskProgress(spec.chunks[0].number, 5, 4, 1, 0, 400))
+    while not sign(spec, "stop").exists():
         if sign(spec, "go").exists():
-            tell(TaskProgress(spec.chunks[1].number, 20, 18, 2, 1, 1800))
             return "went"
         time.sleep(0.01)
     leave(spec, "stopped")
     return "stopped"
 
 
-def deaf(spec: Task, tell: Callable[[TaskProgress], None], stop: Callable[[], bool], rate: CurrentRate) -> None:
+def deaf(spec: Task) -> None:
     """Never ends."""
     leave(spec, "began", str(os.getpid()))
     threading.Event().wait()
 
 
-def where(
-    spec: Task, tell: Callable[[TaskProgress], None], stop: Callable[[], bool], rate: CurrentRate
-) -> tuple[str, bool]:
+def where(spec: Task) -> tuple[str, bool]:
     """Where kgroup comes from in a worker, and whether the tests could be imported there."""
     return kgroup.__file__, importlib.util.find_spec("tests") is not None
 
 
-def worker_imports(
-    spec: Task, tell: Callable[[TaskProgress], None], stop: Callable[[], bool], rate: CurrentRate
-) -> list[str]:
+def worker_imports(spec: Task) -> list[str]:
     """What the real task imports, in a worker."""
     importlib.import_module("kgroup.catchup.sinks.run_task")
     return sorted(name for name in ("kafka", "pyarrow", "pandas", "rich", "typer", "yaml") if name in sys.modules)
 
 
-def dying(spec: Task, tell: Callable[[TaskProgress], None], stop: Callable[[], bool], rate: CurrentRate) -> None:
+def dying(spec: Task) -> None:
     """Its process ends, each time."""
     os.kill(os.getpid(), 9)
 
