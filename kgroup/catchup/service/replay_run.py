@@ -68,8 +68,6 @@ from kgroup.support.json_line import plain
 from kgroup.support.signals import Terminated
 from kgroup.support.units import human_count, plural
 
-_STARTING = "Spark is starting"
-
 
 class ReplayChecks(msgspec.Struct, frozen=True):
     """Whether the replay can run: the setup of Spark, and findings about the sink."""
@@ -265,7 +263,7 @@ def _run_tasks(
         tasks = list(to_spark.by_chunk(tasks, snapshot.progress))
     total = sum(chunk.offsets for task in tasks for chunk in task.chunks)
     with engine.reporter.progress("replay", total, "offsets", "REPLAY") as bar:
-        bar.update(0, _STARTING)
+        bar.update(0, "Spark is starting")
 
         def on_progress(totals: ProgressTotals) -> None:
             parts = [ProgressPart(row.topic, row.done, row.total) for row in totals.topics]
@@ -299,7 +297,7 @@ def _on_spark(runner: Runner, delivery: Delivery, tasks: Sequence[TaskSpec]) -> 
 
 def _progress_text(totals: ProgressTotals) -> str:
     if not totals.moved:
-        return _STARTING
+        return "nothing is committed yet"
     parts = [f"{human_count(totals.records)} {'record' if totals.records == 1 else 'records'}"]
     if totals.records_per_s is not None:
         parts.append(f"{human_count(round(totals.records_per_s))}/s")
