@@ -34,6 +34,7 @@ from tests.helpers.cases.doctor import (
     M,
     S,
     having,
+    log,
     partition,
     shown,
 )
@@ -91,7 +92,7 @@ def test_what_follows_from_a_cause_is_information(ago_ms: int, severity: Severit
 
 
 def test_partitions_that_stand_still_follow_from_a_rebalance_that_waits_for_all_members() -> None:
-    unread = {key: doctor_of_offsets.log(9999, 600, end=1500) for key in KEYS}
+    unread = {key: log(9999, 600, end=1500) for key in KEYS}
 
     told = diagnose_group(doctor_of_members.waiting(5 * M, "PreparingRebalance", logs=unread))
 
