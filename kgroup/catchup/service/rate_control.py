@@ -48,8 +48,8 @@ class RateControl:
         self._thread.join(JOIN_S)
 
     def measured(self, bytes_per_s: float | None) -> None:
-        """How fast the replay is now; None: unknown."""
-        self._bytes_per_s = bytes_per_s
+        """How fast the replay is now; None: unknown, and 0 between two commits: the last known rate stays."""
+        self._bytes_per_s = bytes_per_s or self._bytes_per_s
 
     @property
     def progress(self) -> Mapping[int, ChunkProgress]:

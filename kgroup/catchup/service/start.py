@@ -68,13 +68,13 @@ def start_catchup(engine: CatchupEngine, settings: Settings, request: StartReque
 
     With ``--if-behind``, of several starts at once one makes the plan; the others wait for its release.
     """
-    group, behind, waited = request.group, request.condition.behind, False
-    until_s = time.monotonic() + _OTHER_START_S
+    group, behind = request.group, request.condition.behind
+    until_s: float | None = None
     while True:
         decided = check_behind(engine, request)
         if isinstance(decided, Unstarted):
             return _noted(engine, decided)
-        if decided is not None and not waited:
+        if decided is not None and until_s is None:
             engine.reporter.note(f"{decided}: it is behind (--if-behind)")
         result, codes = _attempt(engine, settings, request)
         if request.condition.if_empty and NOT_EMPTY in codes and group is not None:
@@ -82,13 +82,13 @@ def start_catchup(engine: CatchupEngine, settings: Settings, request: StartReque
         if isinstance(result, Unstarted):
             return _noted(engine, result)
         by_other_start = behind is not None and request.change.execute and codes & _OTHER_START
-        if not by_other_start or time.monotonic() > until_s:
+        if not by_other_start or (until_s is not None and time.monotonic() > until_s):
             if isinstance(result, Refused):
                 raise result
             return result
-        if not waited:
+        if until_s is None:
             engine.reporter.event("WAIT", f"another start of {group} is under way")
-            waited = True
+            until_s = time.monotonic() + _OTHER_START_S
         pause(random.uniform(*_RETRY_S))
 
 
@@ -101,11 +101,14 @@ def _noted(engine: CatchupEngine, unstarted: Unstarted) -> Unstarted:
 def _attempt(
     engine: CatchupEngine, settings: Settings, request: StartRequest
 ) -> tuple[StartResult | Refused, frozenset[str]]:
-    """The result of one attempt, and the codes of what prevents it now."""
+    """The result of one attempt, and the codes of what prevents it now.
+
+    One of its own: a raised PLAN_OPEN is about the plan that this attempt has written.
+    """
     try:
         result = _start(engine, settings, request)
     except Refused as error:
-        return error, frozenset({error.code})
+        return error, frozenset({error.code}) - {PLAN_OPEN}
     if not isinstance(result, StartPlan) or result.waits:
         return result, frozenset()
     if not result.gap.ranges and isinstance(decided := check_behind(engine, request), Unstarted):

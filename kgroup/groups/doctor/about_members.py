@@ -76,6 +76,8 @@ def idle_members(snapshot: GroupSnapshot) -> Answer:
     topics_read = sorted(set().union(*(_reads(member, members) for member in members)))
     partitions = sum(sizes.get(topic, 0) for topic in topics_read)
     more: tuple[str, ...] = ()
+    if not partitions and (hidden := [topic for topic in topics_read if topic not in (snapshot.gone or ())]):
+        return IDLE.unknown(f"how many partitions {some_of(hidden)} has: {_unsized(snapshot)}")
     if not partitions:
         return IDLE.finding(
             Severity.WARNING,

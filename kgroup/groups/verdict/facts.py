@@ -145,12 +145,15 @@ def unsubscribed_in(report: GroupLag) -> list[str]:
 def left_in(report: GroupLag, evidence: LagEvidence) -> list[str]:
     """Those of them that the group has left, as far as the log shows.
 
-    No other service that shares it read them, and the last commit is old: a wrong deployment would have been noticed.
+    No other service that shares it read them, and the last commit and the first unread record of each partition are
+    old: a wrong deployment would have been noticed.
     """
     newest: dict[str, int] = {}
     for row in report.partitions:
-        if row.last_commit_ms is not None:
-            newest[row.partition.topic] = max(row.last_commit_ms, newest.get(row.partition.topic, 0))
+        since_ms = row.status_result.since_ms if row.status is LagStatus.UNSUBSCRIBED else None
+        known = [ms for ms in (row.last_commit_ms, since_ms) if ms is not None]
+        if known:
+            newest[row.partition.topic] = max(*known, newest.get(row.partition.topic, 0))
     return [
         topic
         for topic in unsubscribed_in(report)

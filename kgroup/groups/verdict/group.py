@@ -241,7 +241,7 @@ def _less_urgent(
             return Concluded(text, Trouble.UNSUBSCRIBED)
         shared = [topic for topic in topics if topic in evidence.of_some]
         text = (
-            f"no member subscribes to {some_of(topics)}, as some members did: a service that shares the group is "
+            f"no member subscribes to {some_of(shared)}, as some members did: a service that shares the group is "
             "missing, or the group has left the topic, the log does not show which"
             if shared
             else f"no member subscribes to {some_of(topics)}: a deployment changed the subscription, or a service that "

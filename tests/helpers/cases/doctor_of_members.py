@@ -202,6 +202,13 @@ CASES = (
         WARNING,
         "6 members, and none of the topics that they subscribe to exists",
     ),
+    Case(
+        "idle-members",
+        "... and another member's is hidden",
+        replace(having((replace(A, subscription=(), assignment=()), B)), topics=None),
+        UNKNOWN,
+        "orders",
+    ),
     Case("idle-members", "as many as partitions", having(EACH), None),
     Case("idle-members", "idle, but not one too many", having((*EACH[:4], member("m9", 4, 5), SIX)), None),
     Case("idle-members", "away for a moment", having((*EACH, replace(SIX, epoch=-2))), None),
