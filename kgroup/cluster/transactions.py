@@ -270,9 +270,13 @@ class Transactions:
         return self._not_written(fault) if is_over else fault
 
     def _await_delivery_report(self) -> None:
-        """Wait up to 0.5 s for the delivery report of a refused record: the transaction may fail before it comes."""
+        """Wait for the delivery report of a refused record: the transaction may fail before it comes."""
+        self._poll_while(lambda: self._failed is None)
+
+    def _poll_while(self, waiting: Callable[[], bool]) -> None:
+        """Serve delivery reports while ``waiting``, for at most 0.5 s."""
         until = time.monotonic() + _REPORT_WITHIN_S
-        while self._failed is None and time.monotonic() < until:
+        while waiting() and time.monotonic() < until:
             with suppress(KafkaException):
                 self.producer.poll(_PAUSE_S)
 
@@ -367,19 +371,12 @@ class Transactions:
         if stage is _Stage.OPEN:
             self._abort()
         if self._producer is not None:
-            self._await_responses()
+            self._poll_while(lambda: len(self.producer) > 0)
             with suppress(KafkaException):  # raised by a producer that has failed for good
                 self._producer.purge()
         # Producer.close() would wait for a broker that is gone, and warn about a commit in progress. Without it the
         # client ends with the last reference to it; a sink that still holds one cannot begin anything.
         self._producer = None
-
-    def _await_responses(self) -> None:
-        """Wait up to 0.5 s for the responses to all records that were sent."""
-        until = time.monotonic() + _REPORT_WITHIN_S
-        while len(self.producer) and time.monotonic() < until:
-            with suppress(KafkaException):
-                self.producer.poll(_PAUSE_S)
 
     def _abort(self) -> None:
         """Try to abort for at most 3 s. If that fails nothing is committed either; the broker aborts at the timeout."""

@@ -34,7 +34,7 @@ class PlanFollower:
     def committed(self) -> Iterator[Value]:
         """What was committed since the last time; an open transaction hides later records until it ends.
 
-        A record that cannot be read is left out. Raises as ``CommittedReader.committed``; the next call goes on there.
+        A record that cannot be read is left out. Raises as ``CommittedReader.committed``; the next call continues.
         """
         return self._values(self._reader.committed(self._read_to, patience_s=0.0), frozenset(RecordKind))
 

@@ -148,17 +148,15 @@ def left_in(report: GroupLag, evidence: LagEvidence) -> list[str]:
     No other service that shares it read them, and the last commit and the first unread record of each partition are
     old: a wrong deployment would have been noticed.
     """
-    newest: dict[str, int] = {}
-    for row in report.partitions:
-        since_ms = row.status_result.since_ms if row.status is LagStatus.UNSUBSCRIBED else None
-        known = [ms for ms in (row.last_commit_ms, since_ms) if ms is not None]
-        if known:
-            newest[row.partition.topic] = max(*known, newest.get(row.partition.topic, 0))
-    return [
-        topic
-        for topic in unsubscribed_in(report)
-        if topic not in evidence.of_some and report.now_ms - newest.get(topic, report.now_ms) >= thresholds.LEFT.value
-    ]
+    left = [topic for topic in unsubscribed_in(report) if topic not in evidence.of_some]
+    return [topic for topic in left if report.now_ms - _last_sign_ms(report, topic) >= thresholds.LEFT.value]
+
+
+def _last_sign_ms(report: GroupLag, topic: str) -> int:
+    """When a partition of it was last committed or first had an unread record; now, if neither is known."""
+    rows = [row for row in report.partitions if row.partition.topic == topic]
+    times = (ms for row in rows for ms in (row.last_commit_ms, row.status_result.since_ms) if ms is not None)
+    return max(times, default=report.now_ms)
 
 
 def crash_loops_in(report: GroupLag, evidence: LagEvidence) -> tuple[CrashLoop, ...]:
