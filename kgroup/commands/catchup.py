@@ -24,6 +24,7 @@ from typing import Annotated
 
 import typer
 
+from kgroup.catchup.service.conditional_start import start_catchup
 from kgroup.catchup.service.lookup import open_engine
 from kgroup.catchup.service.options import (
     ExecuteOptions,
@@ -36,7 +37,7 @@ from kgroup.catchup.service.options import (
 from kgroup.catchup.service.rehearsal import check_workers
 from kgroup.catchup.service.show import FollowedPlan, show_plan, show_plans
 from kgroup.catchup.service.skipped_by import request_skipped
-from kgroup.catchup.service.start import ResumeRequest, finish_release, resume_catchup, start_catchup
+from kgroup.catchup.service.start import ResumeRequest, finish_release, resume_catchup
 from kgroup.catchup.service.start_plan import StartRequest
 from kgroup.catchup.service.stop_and_cancel import cancel_plan, prune_plans, stop_plan, throttle_plan
 from kgroup.changes.preconditions import check_execution, prepare_change

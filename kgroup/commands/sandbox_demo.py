@@ -12,10 +12,11 @@ from dataclasses import replace
 
 import msgspec.structs
 
+from kgroup.catchup.service.conditional_start import start_catchup
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import open_engine
 from kgroup.catchup.service.replay import ReplayOptions
-from kgroup.catchup.service.start import ResumeRequest, resume_catchup, start_catchup
+from kgroup.catchup.service.start import ResumeRequest, resume_catchup
 from kgroup.catchup.service.start_plan import StartRequest
 from kgroup.catchup.spark.ready import check
 from kgroup.catchup.worker.provenance_headers import MAYBE_PROCESSED
