@@ -45,7 +45,8 @@ def choose_groups(reporter: Reporter, cluster: Cluster, which: Selection) -> Lis
     """The groups that ``which`` selects, ordered by name.
 
     Raises NotFound and NotAuthorized as ``kgroup.groups.selection`` does, and Refused if ``--expect`` is another
-    number. If no group matches and a broker did not answer, raises that broker's error. Notes go to the reporter.
+    number, and NotFound for topics that do not exist and that no group uses. If no group matches and a broker did not
+    answer, raises that broker's error. Notes go to the reporter.
     """
     listing = cluster.list_groups()
     if note := visibility_note(listing.groups, listing.complete):
@@ -54,8 +55,7 @@ def choose_groups(reporter: Reporter, cluster: Cluster, which: Selection) -> Lis
     groups = choice.groups
     errors = tuple(RowError.of(error) for error in (*listing.failures, choice.missing) if error)
     if which.topic:
-        for topic in cluster.check_topics(which.topics.names):
-            reporter.note(f'there is no topic "{topic}"')
+        missing = cluster.check_topics(which.topics.names)
         # This user may describe these topics, checked above; hidden commits on other topics do not matter here.
         request = SnapshotRequest(logs=False, generation_budget_s=0, hidden_budget_s=0)
         about: set[str] = set()
@@ -64,6 +64,10 @@ def choose_groups(reporter: Reporter, cluster: Cluster, which: Selection) -> Lis
             about |= {group.name for group in snapshot.groups if uses_topic(group, which.topics)}
             errors += snapshot.errors
         groups = tuple(group for group in groups if group.name in about)
+        if missing and not groups and not errors:
+            raise _no_topic(missing)
+        for topic in missing:  # a group may subscribe to it still
+            reporter.note(f'there is no topic "{topic}"')
     check_expected(which, len(groups))
     return ListedGroups(groups, errors)
 
@@ -71,9 +75,11 @@ def choose_groups(reporter: Reporter, cluster: Cluster, which: Selection) -> Lis
 def require_topics(cluster: Cluster, which: Selection) -> None:
     """Raise NotFound if a topic that narrows the selection does not exist, NotAuthorized if it may not be seen."""
     if which.topic and (missing := cluster.check_topics(which.topics.names)):
-        raise NotFound(
-            f"there is no topic {', '.join(missing)}", hint=Hint("{} shows its topics", ("describe", "GROUP"))
-        )
+        raise _no_topic(missing)
+
+
+def _no_topic(missing: Sequence[str]) -> NotFound:
+    return NotFound(f"there is no topic {', '.join(missing)}", hint=Hint("{} shows its topics", ("describe", "GROUP")))
 
 
 def _choice(which: Selection, listing: GroupListing, cluster: str) -> GroupChoice:

@@ -64,12 +64,17 @@ def test_a_group_that_is_called_like_an_option(kgroup: CommandLine, world: Kafka
     assert group in kgroup(*command).stdout
 
 
-def test_an_unknown_topic_is_said_and_no_error(kgroup: CommandLine, name: Name) -> None:
+def test_an_unknown_topic(kgroup: CommandLine, two: tuple[str, list[str]], name: Name) -> None:
+    """It may be a typing error, so that an empty table would be a false answer."""
     missing = name("nope")
-    for topic in (missing, f"{missing}:7"):
-        result = kgroup("list", "--topic", topic, "-o", "json")
-        assert result.data == []
-        assert f'no topic "{missing}"' in result.stderr
+    for verb in ("list", "lag", "describe", "doctor"):
+        for topic in (missing, f"{missing}:7"):
+            result = kgroup(verb, "--topic", topic, "-o", "json", exit_code=5)
+            (error,) = result.json["errors"]
+            assert (error["code"], error["message"]) == ("not-found", f"there is no topic {missing}")
+    result = kgroup("list", "--topic", missing, "--topic", two[0], "-o", "json")
+    assert [row["group"] for row in result.data] == two[1]
+    assert f'no topic "{missing}"' in result.stderr
 
 
 def test_a_group_that_its_coordinator_denies_is_no_deleted_one(
