@@ -146,7 +146,7 @@ _CONTEXT_FILE = """\
 _STATUSES = (
     ("OK", "Nothing is unread, or the consumer keeps up."),
     ("UNSUBSCRIBED", "The group runs, and no member subscribes to the topic."),
-    ("WARN", "It commits and moves on, and its lag never shrinks."),
+    ("WARN", "It commits and moves on, and its lag grows."),
     ("REWIND", "Its offset moved backwards: by a reset, or by the consumer."),
     ("STALL", "It commits the same offset again and again, or back and forth."),
     ("STOP", "It does not commit, or not any more."),

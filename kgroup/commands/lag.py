@@ -167,7 +167,7 @@ def lag(
     """Show how far groups are behind, and check that it is within bounds.
 
     Lag is counted in records and in time, the age of the first unread record. The status follows the rules of
-    Burrow: WARN, the lag never shrinks; REWIND, the offset moved backwards; STALL, the group commits the same
+    Burrow: WARN, the lag only grows; REWIND, the offset moved backwards; STALL, the group commits the same
     offset again; STOP, no commits. Two are kgroup's own: NO-READER, the group is Empty; UNSUBSCRIBED, no member
     subscribes to the topic.
 
