@@ -64,7 +64,10 @@ LEFT = Threshold(
 QUIET = Threshold("time without a commit of another group that is quiet", 3_600_000, "ms", "its lag shows nothing")
 
 RESET_SHOWN = Threshold(
-    "time for which a reset by no member is shown", 3_600_000, "ms", "what kgroup history shows by default"
+    "time for which a reset by no member, or a deleted topic, is shown",
+    3_600_000,
+    "ms",
+    "what kgroup history shows by default",
 )
 
 ONE_REQUEST_MS = 1_000

@@ -16,6 +16,7 @@ from kgroup.cluster.offsets_topic.group_log import GroupLogs
 from kgroup.cluster.refresh_cache import CachedValue
 from kgroup.cluster.snapshot import Cluster
 from kgroup.cluster.topics import LogView, TopicLayout
+from kgroup.groups.deleted_topics import deleted_topics
 from kgroup.groups.history.own_changes import OwnChanges
 from kgroup.groups.lag.evidence import (
     BlockingTransaction,
@@ -261,6 +262,7 @@ def _of_group(
         roster=None if log_facts is None else log_facts.roster,
         of_some=frozenset() if log_facts is None else log_facts.of_some,
         leaps=leaps(log_facts.commits, log.events) if _is_judged(need) and log_facts and log else (),
+        deleted=deleted_topics(log.events, now_ms) if _is_judged(need) and log else (),
         deployment=other_deployment(group, log.events, now_ms) if _is_judged(need) and log else None,
         same_offset=_same_offset(group, late) if late else {},
         unknown=dict(_unknown(group, facts, need, firsts, log_facts)),

@@ -267,6 +267,35 @@ def test_offsets_that_are_about_to_expire(tmp_path: Path, monkeypatch: pytest.Mo
         }
 
 
+def test_a_topic_that_is_deleted_under_its_group(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, bystander: str
+) -> None:
+    """The broker deletes its offsets, and librdkafka leaves it out of its subscription: nothing of it is left."""
+    topic, bills, group = world.topic(name("views")), world.topic(name("bills"), partitions=2), name("svc")
+    world.produce(topic, 3)
+    for partition in range(2):
+        world.produce(bills, 3, partition=partition)
+    app = members.classic(group, topic, bills, topic_metadata_refresh_interval_ms=1000)
+    members.stable(app, partitions=3)
+    app.commit()
+    wait_for(lambda: len(world.committed(group)) == 3, "its commits")
+    assert "topic-gone" not in rules_of(kgroup, group)[group]
+
+    world.delete_topic(bills)
+    wait_for(lambda: set(world.committed(group)) == {(topic, 0)}, "the end of its offsets")
+
+    said = "while members subscribed to it, and 2 committed offsets with it"
+    finding = rules_of(kgroup, group)[group]["topic-gone"]
+    assert (finding["severity"], finding["affected"]) == ("warning", [bills])
+    assert finding["evidence"].startswith(f"{bills} was deleted at ")
+    assert said in finding["evidence"]
+    wait_for(lambda: kgroup("describe", group, exit_code=None).exit_code == 0, "that its members have left it out")
+    (described,) = kgroup("describe", group, "-o", "json").data
+    assert described["verdict"]["conclusion"]["cause"] == "topic-gone"
+    assert said in described["verdict"]["next"]
+    assert "deleted with its topic" in kgroup("history", group, "--commits").stdout
+
+
 @pytest.mark.soak
 def test_a_topic_that_was_made_again_while_the_coordinator_was_down(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: Name

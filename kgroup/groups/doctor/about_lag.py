@@ -60,9 +60,11 @@ from kgroup.groups.verdict.facts import (
     how_stuck,
     left_in,
     not_due,
+    off_by_one_words,
     silent_member,
     slow_polls_at,
     slow_polls_in,
+    stopped_together,
     stuck_of,
     unsubscribed_in,
 )
@@ -227,11 +229,14 @@ def stalled_commits(snapshot: GroupSnapshot) -> Answer:
     loops = {loop.tp for loop in snapshot.crash_loops}
     record = record_at(worst, report, snapshot.evidence, replaced=worst.partition.tp in loops)
     silent = silent_member(report, snapshot.evidence)
+    together = stopped_together(report)
     owner = _owner_words(snapshot, worst, silent)
     return (
         STALLED_COMMITS.finding(
             Severity.CRITICAL if for_ms >= STUCK.value else Severity.WARNING,
-            f"{worst.where} at {worst.stuck_at}: {how_stuck(worst, snapshot.now_ms, arrivals)}{more}{owner}",
+            f"{worst.where} at {worst.stuck_at}: {how_stuck(worst, snapshot.now_ms, arrivals)}{more}{owner}"
+            + ("" if together is None else f"; {together}")
+            + off_by_one_words(worst),
             remedy=("if its process is gone, remove that member; else " if silent is not None else "")
             + "a record cannot be processed, or a call hangs: read its owner's log and a thread dump before a "
             + ("restart, or skip that record" if record.doubt is None else f"restart; which record is {record.doubt}"),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from kgroup.groups.deleted_topics import deleted_topics_words
 from kgroup.groups.doctor.finding import Answer, Rule, Severity, kgroup_command, unread_partitions_text
 from kgroup.groups.doctor.snapshot import NO_COMMITS, GroupSnapshot
 from kgroup.groups.member_labels import labels
@@ -43,8 +46,9 @@ PASSED_OVER = Rule(
 )
 GONE = Rule(
     "topic-gone",
-    "the group reads, or has commits on, a topic that does not exist any more",
+    "the group reads, or has commits on, a topic that does not exist any more, or was deleted under it",
     "Kafka's protocol: UNKNOWN_TOPIC_OR_PARTITION; KIP-496 for deleting its offsets",
+    (RESET_SHOWN,),
 )
 RECREATED = Rule(
     "topic-recreated",
@@ -244,31 +248,41 @@ def never_read(snapshot: GroupSnapshot) -> Answer:
 
 
 def topic_gone(snapshot: GroupSnapshot) -> Answer:
-    """WARNING for a subscription to a missing topic; INFO for an old commit, which expires by itself."""
-    group, missing_topics = snapshot.group, snapshot.gone
+    """WARNING for a missing topic to which members subscribe or did; INFO for an old commit, which expires."""
+    group, missing_topics, deleted = snapshot.group, snapshot.gone, snapshot.read.deleted
     if missing_topics is None:
         return GONE.unknown(snapshot.why("gone", "a topic that is not shown may be hidden from this user"))
-    if not missing_topics:
-        return ()
     subscribed = {topic for member in group.members or () for topic in member.subscription or ()} & missing_topics
     commits = sorted(f"{p.tp}" for p in group.partitions if p.commit is not None and p.topic in missing_topics)
     committed = {partition.topic for partition in group.partitions if partition.commit is not None} & missing_topics
-    topics = sorted(subscribed) + sorted(committed - subscribed)
+    missing = sorted(subscribed) + sorted(committed - subscribed)
+    topics = list(dict.fromkeys([*(each.topic for each in deleted), *missing]))
     if not topics:
         return ()
     parts = [f"subscribed: {some_of(sorted(subscribed))}"] if subscribed else []
     parts += [f"{plural(len(commits), 'commit')} left on {some_of(sorted(committed))}"] if committed else []
-    does = "does" if len(topics) == 1 else "do"
+    does = "does" if len(missing) == 1 else "do"
+    texts = [deleted_topics_words(deleted, snapshot.now_ms)] if deleted else []
+    texts += [f"{plural(len(missing), 'topic')} {does} not exist: {'; '.join(parts)}"] if missing else []
     return GONE.finding(
-        Severity.WARNING if subscribed else Severity.INFO,
-        f"{plural(len(topics), 'topic')} {does} not exist: {'; '.join(parts)}",
-        remedy="create the topic, or remove it from the subscription; the offsets are wrong once it is created again",
+        Severity.WARNING if subscribed or deleted else Severity.INFO,
+        "; ".join(texts),
+        remedy=_remedy_of_gone(missing, [each.topic for each in deleted], snapshot)
+        + ("; the offsets are wrong once it is created again" if committed else ""),
         numbers={"topic_count": len(topics), "subscribed_topic_count": len(subscribed), "commit_count": len(commits)},
         affected=topics,
-        commands=tuple(
-            kgroup_command("delete-offsets", group.name, "--topic", topic) for topic in sorted(committed)[:3]
+        commands=(
+            *((commit_history(group.name),) if deleted else ()),
+            *(kgroup_command("delete-offsets", group.name, "--topic", topic) for topic in sorted(committed)[:3]),
         ),
     )
+
+
+def _remedy_of_gone(missing: Sequence[str], deleted: Sequence[str], snapshot: GroupSnapshot) -> str:
+    again = [topic for topic in deleted if topic in (snapshot.topics or {})]
+    if again and not missing:
+        return f"{some_of(again)} exists again, without offsets: members begin there where auto.offset.reset says"
+    return "create the topic, or remove it from the subscription"
 
 
 def topic_recreated(snapshot: GroupSnapshot) -> Answer:

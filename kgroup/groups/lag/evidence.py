@@ -11,6 +11,7 @@ from enum import StrEnum
 
 import msgspec
 
+from kgroup.groups.deleted_topics import DeletedTopic
 from kgroup.groups.history.lost_members import LostMember
 from kgroup.groups.history.roster import RosterChange
 from kgroup.groups.history.runs import Run
@@ -208,6 +209,8 @@ class LagEvidence(msgspec.Struct, frozen=True):
     """The topics to which some members subscribed while others did not."""
     leaps: tuple[Leap, ...] = ()
     """Commits far beyond the one before."""
+    deleted: tuple[DeletedTopic, ...] = ()
+    """The topics that were deleted while members subscribed to them, the newest first."""
     deployment: OtherDeployment | None = None
     successor: Successor | None = None
     """The group that may have replaced this one."""

@@ -29,6 +29,7 @@ class Trouble(ExplainedEnum):
     TRANSACTION = "open-transaction", "unread records lie behind an open transaction"
     PENDING_COMMIT = "pending-commit", "an open transaction holds offsets, and a member that starts waits for its end"
     STUCK = "stuck", "a partition is not read, or its member does not get past an offset"
+    TOPIC_GONE = "topic-gone", "a topic was deleted while members subscribed to it"
     UNSUBSCRIBED = "unsubscribed", "no member subscribes to a topic with unread records"
     TWO_WRITERS = "two-writers", "two applications commit the same partition"
     TRIES_AGAIN = "tries-again", "one application goes back and tries again"

@@ -90,6 +90,31 @@ def silent_member(report: GroupLag, evidence: LagEvidence) -> SilentMember | Non
     return SilentMember(owner, since_ms, session_ms) if is_silent else None
 
 
+def stopped_together(report: GroupLag) -> str | None:
+    """``all 12 partitions of 3 members stopped within 2s: ...``; None unless all that is unread is of such members.
+
+    A record that fails stops one partition, or one member. A transaction that is open, and the only broker that leads
+    them, are the caller's.
+    """
+    rows = [p for p in report.partitions if p.partition.owner is not None and p.lag]
+    times = [p.last_commit_ms for p in rows if p.status is LagStatus.STOP and p.last_commit_ms is not None]
+    members = {p.partition.owner.member_id for p in rows if p.partition.owner is not None}
+    if len(members) < 2 or len(times) < len(rows) or max(times) - min(times) > thresholds.LEAST_SILENCE.value:
+        return None
+    within = format_duration((max(times) - min(times)) // 1000 + 1)
+    return (
+        f"all {len(rows)} partitions of {len(members)} members with unread records stopped within {within}: a record "
+        "is less likely the cause than what all members call, or the broker"
+    )
+
+
+def off_by_one_words(row: PartitionLag) -> str:
+    """What else a single unread record may be; empty if more are unread, or if no member commits it."""
+    if row.lag != 1 or row.partition.owner is None:
+        return ""
+    return "; or its client commits the last record that it read, not the next one: then nothing is unread"
+
+
 class TwoWriters(msgspec.Struct, frozen=True):
     """A partition that two clients commit, whatever its lag is: each goes its own way. ``since_ms`` is the first fall.
 

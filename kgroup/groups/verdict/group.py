@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kgroup.groups import thresholds
+from kgroup.groups.deleted_topics import deleted_topics_words
 from kgroup.groups.history.crash_loops import crash_loop_words
 from kgroup.groups.history.runs import is_known_job
 from kgroup.groups.history.slow_polls import SlowPolls, slow_poll_words
@@ -15,7 +16,6 @@ from kgroup.groups.lag.evidence import EvidenceSource, LagEvidence
 from kgroup.groups.lag.hot_partitions import hot_partitions
 from kgroup.groups.lag.measure import measure_lag
 from kgroup.groups.lag.open_commits import open_commits_words
-from kgroup.groups.lag.rates import LagTrend
 from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.lag.status import LagStatus
 from kgroup.groups.passed_over import passed_over_in, passed_over_words
@@ -35,10 +35,12 @@ from kgroup.groups.verdict.facts import (
     is_draining,
     left_in,
     not_due,
+    off_by_one_words,
     retention_verdict,
     silent_member,
     slow_polls_at,
     slow_polls_in,
+    stopped_together,
     stuck_of,
     two_writers,
     unsubscribed_in,
@@ -190,9 +192,10 @@ def next_fact(
     """The most urgent fact about a group without a crash loop, which any of these would hide; None if there is none.
 
     The order: members and rebalances, offsets in open transactions, records that retention deletes, blocking
-    transactions, stuck partitions, topics that no member subscribes to, two writers, offsets that fall again and again,
-    a reset by no member, records that may have been passed over, what the lagging partitions have in common, members
-    that never committed, members of another deployment, idle members, a member that is gone, and a reset by kgroup.
+    transactions, stuck partitions, deleted topics, topics that no member subscribes to, two writers, offsets that fall
+    again and again, a reset by no member, records that may have been passed over, what the lagging partitions have in
+    common, members that never committed, members of another deployment, idle members, a member that is gone, and a
+    reset by kgroup.
     """
     if plain := members_sentence(group):
         if group.is_empty and evidence.successor is not None:
@@ -200,7 +203,10 @@ def next_fact(
             return Concluded(text, Trouble.REPLACED, (Trouble.NO_READER,))
         if group.is_empty:
             return Concluded(_of_empty(plain, evidence, found.gap), Trouble.NO_READER)
-        return Concluded(plain, Trouble.REBALANCING)
+        unread = evidence.unknown.get(EvidenceSource.COMMITS) or evidence.unknown.get(EvidenceSource.STATE)
+        unread = unread if group.is_rebalancing else None
+        text = plain if unread is None else f"a rebalance is under way ({group.state}), for an unknown time: {unread}"
+        return Concluded(text, Trouble.REBALANCING)
     stuck = stuck_of(report)
     if evidence.open_commits:
         places = places_of(report, [each.tp for each in evidence.open_commits])
@@ -215,6 +221,7 @@ def next_fact(
         return Concluded(text, Trouble.TRANSACTION, places=places_of(report, [row.partition.tp]))
     if stuck:
         text = _of_stuck(group, report, evidence, shape, stuck, found)
+        text += off_by_one_words(stuck[0])
         or_else = () if found.silent is None else (Trouble.MEMBER_GONE, Trouble.HANGS)
         return Concluded(text, Trouble.STUCK, or_else, places_of(report, [p.partition.tp for p in stuck]))
     return _less_urgent(group, report, evidence, shape, siblings, found)
@@ -235,6 +242,8 @@ def _less_urgent(
     siblings: OtherGroupsLag | None,
     found: _Found,
 ) -> Concluded | None:
+    if evidence.deleted:
+        return Concluded(deleted_topics_words(evidence.deleted, report.now_ms), Trouble.TOPIC_GONE)
     if topics := unsubscribed_in(report):
         if left := left_in(report, evidence):
             text = f"no member subscribes to {some_of(left)}: delete the offsets if none should"
@@ -446,7 +455,8 @@ def _of_stuck(
     owner_text = member_words(group, owner.member_id)
     if first.status is LagStatus.STALL:
         return _stalled_words(first, owner_text, places)
-    owns = f"{owner_text} owns {first.where}"
+    together = stopped_together(report)
+    owns = f"{'' if together is None else f'{together}; '}{owner_text} owns {first.where}"
     if _commits_others(first, report, evidence):
         return f"{owns} and commits other partitions: it polls, and commits nothing past offset {first.first}{places}"
     others = sum(p.partition.owner is not None and p.partition.owner.member_id == owner.member_id for p in stuck) - 1
@@ -519,7 +529,7 @@ def _of_shape(
         return _hot(report, shape.behind[0])
     if shape.kind is LagShape.ONE_MEMBER:
         return f"{member_words(group, shape.subject)} owns all that are behind"
-    if shape.kind is LagShape.EVERY and report.total.outlook.pace is LagTrend.NOT_AT_THIS_RATE and group.members:
+    if shape.kind is LagShape.EVERY and group.members and any(p.status is LagStatus.WARN for p in report.partitions):
         return f"{plural(len(group.members), 'member')} for {plural(len(report.partitions), 'partition')}"
     return None
 

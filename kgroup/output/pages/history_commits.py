@@ -195,7 +195,9 @@ def author_text(jump: OffsetJump) -> str:
 def move_text(jump: OffsetJump) -> str:
     """``+30.1M reset``, ``-412 back``."""
     if jump.move is CommitMove.DELETED:
-        return "deleted" if jump.by is CommitAuthor.KGROUP else "deleted or expired"
+        if jump.by is CommitAuthor.KGROUP:
+            return "deleted"
+        return "deleted with its topic" if jump.is_of_old_topic else "deleted or expired"
     if jump.move is CommitMove.ALTERNATING:
         return "back and forth"
     if jump.moved is None:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from kgroup.groups.deleted_topics import DeletedTopic
 from kgroup.groups.history.lost_members import LostMember
 from kgroup.groups.history.runs import Run
 from kgroup.groups.history.slow_polls import SlowPoll, SlowPolls
@@ -436,6 +437,48 @@ def test_what_is_concluded(
             judged(FINE, "PreparingRebalance", churn=GroupChurn(2, 71_000)),
             {"->": "a rebalance is under way (PreparingRebalance); check again in a moment"},
         ),
+        # ... of which no time was left to read since when.
+        (
+            judged(FINE, "PreparingRebalance", unknown={EvidenceSource.STATE: "the time to read the log ended"}),
+            {
+                "->": "a rebalance is under way (PreparingRebalance), for an unknown time: the time to read the log "
+                "ended"
+            },
+        ),
+        # A topic was deleted, and is not in the subscription any more.
+        (
+            judged(FINE, deleted=(DeletedTopic("bills", NOW - MINUTE, 2),)),
+            {
+                "->": "bills was deleted at 01:35:40Z while members subscribed to it, and 2 committed offsets with it"
+            },
+        ),
+        # What all members call does not answer: no partition is read, of none of them.
+        (
+            judged([replace(STUCK, number=n, owner=OWNERS[n], leader=n % 3) for n in (0, 1, 2)]),
+            {
+                "->": "all 3 partitions of 3 members with unread records stopped within 1s: a record is less likely "
+                "the cause than what all members call, or the broker; enrich-0 (10.0.3.2) owns orders:0 and is still "
+                "a member"
+            },
+        ),
+        # ... one of them a minute later: no.
+        (
+            judged(
+                [
+                    replace(STUCK, number=0, owner=E0, leader=0),
+                    replace(STUCK, number=1, owner=E1, last_ago=37 * MINUTE),
+                ]
+            ),
+            {"->": "enrich-0 (10.0.3.2) owns orders:0 and is still a member"},
+        ),
+        # A single unread record.
+        (
+            judged([FINE[0], replace(STUCK, lag=1)]),
+            {
+                "->": "enrich-1 (10.0.3.4) owns orders:7 and is still a member; or its client commits the last record "
+                "that it read, not the next one: then nothing is unread"
+            },
+        ),
         # 6: a poison pill. How long the log does not say: as far back as commits were read.
         (
             POISON,
@@ -712,7 +755,7 @@ def test_what_is_concluded(
             },
         ),
         (
-            judged([replace(p, lag=900_000) for p in FINE], siblings=LAG_TOO, unknown=UNSEEN),
+            judged([replace(p, lag=900_000, **SLOW) for p in FINE], siblings=LAG_TOO, unknown=UNSEEN),
             {
                 "SHAPE": f"every partition, every member; 2 of 2 other groups of orders lag too; {NO_RIGHT}",
                 "->": "3 members for 5 partitions",

@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from kgroup.groups.deleted_topics import DeletedTopic
 from kgroup.groups.doctor.snapshot import (
     GroupSnapshot,
     OpenTransaction,
@@ -821,6 +822,20 @@ CASES = (
         "subscribed: orders",
     ),
     Case("topic-gone", "left-over", replace(OTHER, gone=frozenset({"old"})), INFO, "1 commit left on old"),
+    Case(
+        "topic-gone",
+        "deleted while it was read",
+        replace(HEALTHY, read=replace(HEALTHY.read, deleted=(DeletedTopic("bills", NOW, 2),))),
+        WARNING,
+        "while members subscribed to it, and 2 committed offsets with it",
+    ),
+    Case(
+        "topic-gone",
+        "there again",
+        replace(HEALTHY, read=replace(HEALTHY.read, deleted=(DeletedTopic("orders", NOW, 2),))),
+        WARNING,
+        "orders was deleted at",
+    ),
     Case("topic-gone", "another one", replace(HEALTHY, gone=frozenset({"x"})), None),
     Case(
         "topic-gone",
