@@ -26,6 +26,7 @@ GRACE_S = 10.0
 
 _GROUP = "kgroup-catchup"
 _NO_ROOM_AFTER_S = 15.0
+_ASK_EVERY_S = 1.0
 _CANCELLED_WITHIN_S = 15.0
 _ENDED_WITHIN_S = 3.0
 _TASKS_A_PARCEL = 50
@@ -260,15 +261,17 @@ class _Watch:
         return note
 
     def _watch(self) -> None:
-        wait_s = _NO_ROOM_AFTER_S
-        while not self._ended.wait(wait_s):
-            wait_s, begun = 1.0, self._begun()
-            if begun == 0:
+        idle_s = 0.0
+        while not self._ended.wait(_ASK_EVERY_S):
+            begun = self._begun()
+            if begun:
+                return
+            idle_s += 0.0 if begun is None else _ASK_EVERY_S  # between two stages nothing is known
+            if idle_s >= _NO_ROOM_AFTER_S:
                 self._note = (
                     f"no Spark worker has started a task for {_NO_ROOM_AFTER_S:.0f} s: "
                     "check that a worker has free cores"
                 )
-            if begun is not None:
                 return
 
     def _begun(self) -> int | None:

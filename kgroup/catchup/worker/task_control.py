@@ -9,6 +9,8 @@ import threading
 from contextlib import suppress
 from typing import Self
 
+from confluent_kafka import KafkaException
+
 from kgroup.catchup.ledger.follow import EVERY_S, JOIN_S, PlanFollower
 from kgroup.catchup.ledger.records import RecordKind, Value
 from kgroup.catchup.worker.rate_limit import share
@@ -19,12 +21,15 @@ from kgroup.groups.catchup.model import AppliedRate, RunnerEpoch
 from kgroup.groups.catchup.takeover import SIGNED_OFF
 from kgroup.support.errors import KgroupError
 
+_NEWEST = 5_000
+"""Offsets of the ledger. In 5 seconds handlers write at most 1,000 notes, and the tasks their progress."""
+
 
 class TaskControl:
     """Reads the ledger every two seconds on a thread of its own. A context manager.
 
-    It begins with what ``ledger`` has read; without, it reads at once from the plan's own record on. Nothing changes
-    while the ledger cannot be read.
+    It begins with what ``ledger`` has read; without, with the newest records, at once: a runner that lives writes both
+    every 5 seconds. Nothing changes while the ledger cannot be read.
     """
 
     def __init__(self, spec: TaskSpec, ledger: TaskLedger | None = None) -> None:
@@ -34,10 +39,11 @@ class TaskControl:
         """The task's share of the rate in force."""
         self._spec, self._work = spec, spec.work
         self._start, self._wait_s = self._work.offset, 0.0
+        self._newest: int | None = _NEWEST
         if ledger is not None:
             self._take(ledger.epoch)
             self._take(ledger.applied)
-            self._start, self._wait_s = ledger.read_to, EVERY_S
+            self._start, self._newest, self._wait_s = ledger.read_to, None, EVERY_S
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="task control", daemon=True)
 
@@ -51,10 +57,11 @@ class TaskControl:
 
     def _follow(self) -> None:
         spec, work, wait_s = self._spec, self._work, self._wait_s
-        with PlanFollower(spec.config, work.ledger, work.plan_id, self._start, timeout_s=spec.timeout_s) as follower:
+        source = spec.config, work.ledger, work.plan_id, self._start
+        with PlanFollower(*source, timeout_s=spec.timeout_s, newest=self._newest) as follower:
             while not self._ended.wait(wait_s):
                 wait_s = EVERY_S
-                with suppress(KgroupError):
+                with suppress(KgroupError, KafkaException):
                     # Uncommitted ones count: who writes a later epoch has fenced this task's runner before, even if
                     # that write is aborted.
                     for value in follower.written(RecordKind.EPOCH, RecordKind.APPLIED):

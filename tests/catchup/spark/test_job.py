@@ -201,7 +201,8 @@ def test_a_note_says_that_no_worker_is_free(
     stages: list[tuple[int, int] | None], noted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of each stage at work Spark knows the tasks that run, and those that have ended; of one just ended nothing."""
-    monkeypatch.setattr("kgroup.catchup.spark.job._NO_ROOM_AFTER_S", 0.01)
+    monkeypatch.setattr("kgroup.catchup.spark.job._ASK_EVERY_S", 0.01)
+    monkeypatch.setattr("kgroup.catchup.spark.job._NO_ROOM_AFTER_S", 0.03)
     infos = [one and SimpleNamespace(numActiveTasks=one[0], numCompletedTasks=one[1]) for one in stages]
     tracker = SimpleNamespace(getActiveStageIds=lambda: range(len(infos)), getStageInfo=infos.__getitem__)
     watch = _Watch(SimpleNamespace(statusTracker=lambda: tracker))
@@ -332,3 +333,19 @@ with DriverSession(settings, check(settings, timeout_s=5)) as session:
 
     wait_for(lambda: not is_running(jvm), "the JVM is gone")
     wait_for(lambda: not is_running(worker), "the worker is gone")
+
+
+def test_a_stage_between_two_groups_of_chunks_is_no_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has just been submitted, and its workers are there."""
+    monkeypatch.setattr("kgroup.catchup.spark.job._ASK_EVERY_S", 0.01)
+    monkeypatch.setattr("kgroup.catchup.spark.job._NO_ROOM_AFTER_S", 0.03)
+    tasks = iter([0, 0, 1])
+    tracker = SimpleNamespace(
+        getActiveStageIds=lambda: range(1),
+        getStageInfo=lambda stage: SimpleNamespace(numActiveTasks=next(tasks), numCompletedTasks=0),
+    )
+    watch = _Watch(SimpleNamespace(statusTracker=lambda: tracker))
+    watch.start()
+    watch._thread.join(10)
+
+    assert (watch.note(), list(tasks)) == (None, [])
