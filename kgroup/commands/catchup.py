@@ -17,12 +17,13 @@ kgroup catchup resume orders-svc
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace as replace_outcome
 
 from kgroup.catchup.service.conditional_start import start_catchup
 from kgroup.catchup.service.lookup import open_engine
@@ -35,6 +36,7 @@ from kgroup.catchup.service.options import (
     SpeedOptions,
 )
 from kgroup.catchup.service.rehearsal import check_workers
+from kgroup.catchup.service.resume_pending import PendingRequest, note_left, open_plans, resume_pending
 from kgroup.catchup.service.show import FollowedPlan, show_plan, show_plans
 from kgroup.catchup.service.skipped_by import request_skipped
 from kgroup.catchup.service.start import ResumeRequest, finish_release, resume_catchup
@@ -45,7 +47,8 @@ from kgroup.cli.panels import safety_option, what_option
 from kgroup.groups.catchup.gap_request import parse_rate
 from kgroup.groups.catchup.yielding import OFF, YIELD_TO, parse_yield
 from kgroup.groups.reset_targets import resolved_text
-from kgroup.model.outcome import Outcome
+from kgroup.model.outcome import Outcome, Outcomes
+from kgroup.model.output_format import Format
 from kgroup.output.pages.catchup import check_outcome, list_outcome, outcome
 from kgroup.output.watch.request import Refresh, Watch, WatchedVerb, watched
 from kgroup.queries.log_options import brokers_now
@@ -291,21 +294,37 @@ def throttle(
         return outcome(throttled, engine.cluster.ref, run.command_line)
 
 
+PENDING = what_option("--all-pending", help="All open plans, those first whose records expire first.")
+FOLLOW = what_option("--follow", help="Wait for the next plan, until ctrl-C.")
+
+
 def resume(
     run: Invocation,
     sink: SinkOptions,
     speed: SpeedOptions,
     how: ExecuteOptions,
     ledger: LedgerOptions,
-    plan: Annotated[str, PLAN],
+    plans: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[PLAN|GROUP]...",
+            help="The id of a plan, or the name of its group; with --all-pending only groups (default: all).",
+            show_default=False,
+        ),
+    ] = None,
+    all_pending: Annotated[bool, PENDING] = False,
+    follow: Annotated[bool, FOLLOW] = False,
     release_only: Annotated[bool, what_option("--release-only", help="Only finish an interrupted release.")] = False,
     assume: Annotated[list[str] | None, ASSUME] = None,
-) -> Outcome:
+) -> Outcome | Outcomes:
     """Continue a plan: finish its release, replay the rest, verify it.
 
     Any machine can do this. Destination and order are set once; rate, lanes and master may differ in each run.
     Delivered records are not delivered again. If the group has committed in the gap by itself before its release,
     the plan is closed. A group of which nothing is pending has nothing to resume: exit code 0.
+
+    With --all-pending the plans are continued one after the other, and one that another run replays is left to it, so
+    that several machines can share them. The destination is for plans that have none.
 
     Examples:
     # continue, or set the destination of a released plan
@@ -314,23 +333,63 @@ def resume(
     kgroup catchup resume cu-7f3a --rate 500/s --execute
     # only finish an interrupted release
     kgroup catchup resume cu-7f3a --release-only --execute
+    # replay what is pending, and what will be
+    kgroup catchup resume --all-pending --follow --to-topic backfill --execute
 
-    Exit codes: 0 1 2 3 4 5 6 8 9 130 143
+    Exit codes: 0 1 2 3 4 5 6 7 8 9 130 143
 
     Rights: as catchup start
     """
     speed.replay_options(sink)
+    plan = _one_plan(plans or (), all_pending=all_pending, follow=follow)
+    if plan is None:
+        for option, given in (("--release-only", release_only), ("--assume", assume), ("--report", speed.report)):
+            if given:
+                raise UsageError(f"--all-pending and {option} are mutually exclusive: {option} is for one plan")
     if release_only:
         speed.check_released_only(sink)
     check_execution(run, how)
     _check_report(speed)
     options = speed.replay_options(sink, run.settings.catchup)
+    if plan is None:
+        options.check_lanes()
+        return _resume_pending(run, ledger, PendingRequest(plans or (), run.command_line, options, follow), how)
     with open_engine(run.settings, run.reporter, ledger.ledger_topic) as engine:
         request = ResumeRequest(plan, how.execute, run.command_line, assume or (), options)
         result = finish_release(engine, request) if release_only else resume_catchup(engine, run.settings, request)
         if result is None:
             return list_outcome((), engine.cluster.ref, verbose=False)
         return outcome(result, engine.cluster.ref, request.line)
+
+
+def _one_plan(plans: Sequence[str], *, all_pending: bool, follow: bool) -> str | None:
+    """The plan to continue; None: all of them. Raises UsageError."""
+    if all_pending:
+        return None
+    if follow:
+        raise UsageError("--follow requires --all-pending")
+    if len(plans) != 1:
+        raise UsageError("a PLAN or a GROUP is required", hint="name one, or use --all-pending")
+    return plans[0]
+
+
+def _resume_pending(run: Invocation, ledger: LedgerOptions, request: PendingRequest, how: ExecuteOptions) -> Outcomes:
+    with open_engine(run.settings, run.reporter, ledger.ledger_topic) as engine:
+        if not how.execute:
+            pending = open_plans(engine, request)
+            note_left(engine, pending)
+            if not pending.resumable:
+                run.reporter.note("no plan can be continued: nothing to do")
+            yield list_outcome(pending.resumable, engine.cluster.ref, verbose=False)
+            return
+        resumed = False
+        for result in resume_pending(engine, run.settings, request):
+            resumed = True
+            shown = outcome(result, engine.cluster.ref, request.line)
+            yield replace_outcome(shown, going_on=request.follow and run.format is Format.JSON)
+        if not resumed:
+            run.reporter.note("no plan can be continued: nothing to do")
+            yield list_outcome((), engine.cluster.ref, verbose=False)
 
 
 def cancel(

@@ -29,6 +29,7 @@ from kgroup.groups.catchup.decisions import GROUP_CONTINUED
 from kgroup.groups.catchup.delivered import unfinished
 from kgroup.groups.catchup.gap import HANGING_TRANSACTION
 from kgroup.groups.catchup.model import Delivery, PlanSnapshot, PlanState, ReleasePoint, ThrottleRecord
+from kgroup.groups.catchup.pending_plans import is_at_work
 from kgroup.groups.catchup.plan_state import VerifiedPlan
 from kgroup.groups.catchup.results import PlanStatus, ReleasedPlan, ReplayedPlan, StartPlan
 from kgroup.groups.catchup.start_condition import Unstarted
@@ -46,6 +47,7 @@ from kgroup.support.errors import SUPERSEDED, ExitCode, KgroupError, NotFound, R
 from kgroup.support.hint import Hint
 from kgroup.support.instants import utc_datetime
 from kgroup.support.signals import DeferredSignal, Terminated, defer_signals
+from kgroup.support.stdout_reader import pause
 from kgroup.support.units import human_count, plural, some_of
 
 StartResult: TypeAlias = StartPlan | ReleasedPlan | ReplayedPlan | Unstarted
@@ -173,7 +175,8 @@ _WHAT_MOVED = {
 class ResumeRequest(msgspec.Struct, frozen=True):
     """The request of ``resume``: the id or the group of a plan, whether to execute, and how it is replayed.
 
-    ``line`` is what was typed, to be shown with other options; ``assume`` are the values of ``--assume``.
+    ``line`` is what was typed, to be shown with other options; ``assume`` are the values of ``--assume``. With
+    ``apart_s`` another run is not taken over: that is looked for after so many seconds, once Spark has started.
     """
 
     plan: str
@@ -181,6 +184,7 @@ class ResumeRequest(msgspec.Struct, frozen=True):
     line: CommandLine
     assume: Sequence[str] = ()
     replay: ReplayOptions = msgspec.field(default_factory=ReplayOptions)
+    apart_s: float | None = None
 
 
 def _find_open(engine: CatchupEngine, text: str) -> PlanSnapshot | None:
@@ -236,10 +240,21 @@ def resume_catchup(
     with spark_session(engine.reporter, effective, checks.ready, name, needed=needed) as session:
         if errors := rehearse(engine.reporter, session, effective, settings).errors:
             return _refused_status(engine, snapshot, errors[0])
+        _require_free(engine, snapshot, request.apart_s)
         with take_over_released(engine, snapshot, options, assumed, delivery) as runner:
             if not runner.snapshot.state.state.is_open:
                 return _ended_meanwhile(engine, runner.snapshot, assumed)
             return replay(engine, settings, runner, session, effective)
+
+
+def _require_free(engine: CatchupEngine, snapshot: PlanSnapshot, apart_s: float | None) -> None:
+    """Wait, and raise Refused [superseded] if another run works on the plan then; None: a takeover is meant."""
+    if apart_s is None:
+        return
+    pause(apart_s)
+    now = engine.ledger.read(snapshot.plan.id, snapshot.offset, lenient=True)
+    if is_at_work(VerifiedPlan(now, verify(now), engine.now_ms())):
+        raise Refused("another run works on it", code=SUPERSEDED)
 
 
 def _ended_meanwhile(

@@ -15,7 +15,8 @@ from kgroup.support.instants import short_time
 from kgroup.support.redact import redact
 from kgroup.support.units import human_count, plural
 
-_SEEN_LATELY_MS = 30_000
+SEEN_LATELY_MS = 30_000
+"""A runner whose last heartbeat is not older is at work."""
 _BEATS_WITHIN_S = 15.0
 """A runner that works writes a heartbeat every 5 s: three are missing."""
 _OVERDUE_S = 7.0
@@ -126,7 +127,7 @@ class VerifiedPlan(msgspec.Struct, frozen=True):
         if self.snapshot.delivery is None:
             return PlanPhase.PENDING
         seen_s = self.silent_s
-        return PlanPhase.REPLAYING if seen_s is not None and seen_s * 1000 < _SEEN_LATELY_MS else PlanPhase.STOPPED
+        return PlanPhase.REPLAYING if seen_s is not None and seen_s * 1000 < SEEN_LATELY_MS else PlanPhase.STOPPED
 
     @property
     def name(self) -> str:

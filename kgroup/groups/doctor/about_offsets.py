@@ -281,7 +281,7 @@ def topic_gone(snapshot: GroupSnapshot) -> Answer:
 def _remedy_of_gone(missing: Sequence[str], deleted: Sequence[str], snapshot: GroupSnapshot) -> str:
     again = [topic for topic in deleted if topic in (snapshot.topics or {})]
     if again and not missing:
-        return f"{some_of(again)} exists again, without offsets: members begin there where auto.offset.reset says"
+        return f"{some_of(again)} exists again, without offsets: members begin there by auto.offset.reset"
     return "create the topic, or remove it from the subscription"
 
 
