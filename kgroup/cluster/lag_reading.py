@@ -22,7 +22,15 @@ from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.offsets_topic.group_log import GroupLogs, ReadDepth, read_group_logs
 from kgroup.cluster.offsets_topic.group_past import PastQuery
 from kgroup.cluster.offsets_topic.scan import ByteBudget
-from kgroup.cluster.topics import Layouts, LogView, TopicLayout, log_views, offsets_topic_layout, topic_layouts
+from kgroup.cluster.topics import (
+    Layouts,
+    LogView,
+    TopicLayout,
+    log_views,
+    newest_timestamps,
+    offsets_topic_layout,
+    topic_layouts,
+)
 from kgroup.model.groups import Group, LogRange, Partition
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotAuthorized
@@ -68,6 +76,11 @@ class Need(msgspec.Struct, frozen=True):
     lag: bool = True
     """If not, nothing but ``readiness`` is read."""
 
+    @property
+    def is_judged(self) -> bool:
+        """Whether a verdict or findings are made of it; a table of lag needs less."""
+        return self.surroundings or self.whole_topics
+
 
 class LookBack(msgspec.Struct, frozen=True):
     """The times that are looked back to.
@@ -100,7 +113,8 @@ class LagFacts(msgspec.Struct, frozen=True):
     """The results. ``others`` is a string if it could not be read: the reason. ``logs`` is empty if not requested.
 
     ``firsts`` has the first unread record of each partition of a group, by the group's name. ``held_since_ms`` are the
-    times of the records at last stable offsets, where no coordinator knows when the transaction began.
+    times of the records at last stable offsets, where no coordinator knows when the transaction began. ``newest_ms``
+    are the newest timestamps of logs, read for a page.
     """
 
     layouts: Layouts
@@ -111,6 +125,7 @@ class LagFacts(msgspec.Struct, frozen=True):
     retention: TopicRetentions | None = None
     others: OtherGroups | str | None = None
     held_since_ms: Mapping[TopicPartition, int] = msgspec.field(default_factory=dict)
+    newest_ms: Mapping[TopicPartition, int] = msgspec.field(default_factory=dict)
 
 
 def with_all_partitions(group: Group, layouts: Layouts, views: Mapping[TopicPartition, LogView | KgroupError]) -> Group:
@@ -226,16 +241,18 @@ async def _of_topics(
         for tp in (views if need.whole_topics else lagging)
         if isinstance(view := views.get(tp), LogView) and view.last_stable.offset < view.end
     ]
-    firsts, transactions, retention, others = await client.gather(
+    dated = views if need.is_judged else ()
+    firsts, transactions, retention, others, newest_ms = await client.gather(
         [
             _first_unread(client, layouts, spans if need.no_time is None else {}, need),
             _open_transactions(client, coordinators, layouts, held_back, need),
             _retention(client, layouts, lagging if need.surroundings else {}),
             _other_groups(client, coordinators, {tp.topic for tp in lagging if need.surroundings}, back.quiet_since_ms),
+            newest_timestamps(client, layouts, dated),
         ]
     )
     held_ms = await _held_since_ms(client, layouts, views, transactions) if need.whole_topics else {}
-    return LagFacts(layouts, views, GroupLogs({}, {}), firsts, transactions, retention, others, held_ms)
+    return LagFacts(layouts, views, GroupLogs({}, {}), firsts, transactions, retention, others, held_ms, newest_ms)
 
 
 async def _first_unread(

@@ -24,8 +24,8 @@ from kgroup.support.errors import KgroupError, Unreachable
 _Cause = Callable[[], KgroupError]
 """Returns why a partition failed. Called only when the error is reported, because it may open a connection."""
 
-_Listed = tuple[int, int]
-"""Offset and leader epoch as in the protocol: -1 is none."""
+_Listed = tuple[int, int, int]
+"""Offset, leader epoch and timestamp as in the protocol: -1 is none."""
 
 _Query = tuple[int, int]
 """A ListOffsets timestamp and the isolation level."""
@@ -181,7 +181,7 @@ async def log_positions(
 
 
 def _positions(answer: Sequence[_Listed]) -> Positions:
-    start, end, *timed = (Position(offset, epoch if epoch >= 0 else None) for offset, epoch in answer)
+    start, end, *timed = (Position(offset, epoch if epoch >= 0 else None) for offset, epoch, _ in answer)
     return Positions(start, end, timed[0] if timed and timed[0].offset >= 0 else None)
 
 
@@ -209,13 +209,13 @@ async def log_views(
 
 
 def _view(answer: Sequence[_Listed]) -> LogView:
-    (start, _), (end, latest), (stable, epoch), *timed = answer
+    (start, *_), (end, latest, _), (stable, epoch, _), *timed = answer
     # The end comes from another request, and may be slightly older.
     return LogView(
         start,
         max(end, stable),
         Position(stable, epoch if epoch >= 0 else None),
-        tuple(offset if offset >= 0 else None for offset, _ in timed),
+        tuple(offset if offset >= 0 else None for offset, *_ in timed),
         latest if latest >= 0 else None,
     )
 
@@ -227,7 +227,7 @@ async def _listed_offsets(
     queries: Sequence[_Query],
     deadline: Deadline,
 ) -> dict[TopicPartition, list[_Listed] | KgroupError]:
-    """(offset, leader epoch) of each wanted partition, for each of ``queries``."""
+    """What is listed of each wanted partition, for each of ``queries``."""
     results: dict[TopicPartition, list[_Listed] | KgroupError] = {}
     pending = sorted(set(partitions))
     while pending:
@@ -293,7 +293,7 @@ async def _ask_leaders(
                 elif row.error_code != NONE:
                     results[partition] = topic_error(row.error_code, topic.name)
                 else:
-                    offsets.setdefault(partition, []).append((row.offset, row.leader_epoch))
+                    offsets.setdefault(partition, []).append((row.offset, row.leader_epoch, row.timestamp))
     results |= {partition: listed for partition, listed in offsets.items() if len(listed) == len(queries)}
     return results, causes
 
@@ -316,6 +316,18 @@ def partitions_behind(answers: Iterable[Any]) -> set[TopicPartition]:
         for row in topic.partitions
         if row.error_code in NO_LEADER
     }
+
+
+async def newest_timestamps(
+    client: CoordinatorClient, layouts: Layouts, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """The newest record timestamp of each partition that has a record (KIP-734), -1: none of them has one.
+
+    Partitions that cannot be read are left out. A broker older than 3.0 returns the timestamp of the first record.
+    """
+    query = (_MAX_TIMESTAMP, _READ_UNCOMMITTED)
+    answers = await _listed_offsets(client, layouts, partitions, (query,), client.deadline)
+    return {tp: rows[0][2] for tp, rows in answers.items() if not isinstance(rows, KgroupError) and rows[0][0] >= 0}
 
 
 async def newest_timestamp(client: CoordinatorClient, topic: str, layout: TopicLayout | KgroupError) -> int | None:

@@ -29,6 +29,7 @@ from kgroup.model.groups import Group
 from kgroup.model.metrics import ExportedMetrics, Metric
 from kgroup.model.outcome import Outcome, Outcomes
 from kgroup.model.output_format import Format
+from kgroup.model.record_times import unusable_words
 from kgroup.model.reporter import Reporter
 from kgroup.output.pages.lag import LagPage, LagView, MeasuredGroup, RefreshValues, outcome
 from kgroup.output.watch.request import Refresh, Watch, WatchedVerb, watched
@@ -329,16 +330,21 @@ class _UnreadLogs:
         self.groups = 0
         self._unread: dict[str, str] = {}
         self._stopped: dict[str, str] = {}
+        self._unusable: dict[str, str] = {}
 
     def add(self, read: Mapping[str, GroupFacts]) -> None:
         self.groups += len(read)
         self._unread |= {name: reading.unread for name, reading in read.items() if reading.unread}
         self._stopped |= {name: reading.stopped for name, reading in read.items() if reading.stopped}
+        for name, reading in read.items():
+            if unusable := reading.evidence.unusable_times:
+                self._unusable[name] = unusable_words(unusable, reading.evidence.now_ms)
 
     def note(self, reporter: Reporter) -> None:
         for reasons, what in (
             (self._unread, "status and rates are unknown"),
             (self._stopped, "commits were not read an hour back"),
+            (self._unusable, "ages and rates are unknown"),
         ):
             groups = plural(self.groups, "group")
             if reasons:

@@ -174,8 +174,9 @@ def _with_first_unread(cluster: Cluster, snapshots: Sequence[GroupSnapshot]) -> 
     except KgroupError:
         return tuple(snapshots)  # a finding without its age
     logs = {snapshot.group.name: dict(snapshot.logs) for snapshot in snapshots}
+    now_ms = {snapshot.group.name: snapshot.now_ms for snapshot in snapshots}
     for (name, tp), span in unread_ranges.items():
-        logs[name][tp] = replace(logs[name][tp], first_unread=first_unread(records[tp, span]))
+        logs[name][tp] = replace(logs[name][tp], first_unread=first_unread(records[tp, span], now_ms[name]))
     return tuple(replace(snapshot, logs=logs[snapshot.group.name]) for snapshot in snapshots)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
 
-from kgroup.cluster.first_records import First
+from kgroup.cluster.first_records import First, FirstRecord
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.lag_reading import LagFacts, LookBack, Need, OtherGroups, with_all_partitions
 from kgroup.cluster.offsets_topic.group_log import GroupLogs
@@ -39,6 +39,7 @@ from kgroup.groups.passed_over import leaps
 from kgroup.groups.thresholds import LATE_SIBLING, LEAST_LAG, LONG_TRANSACTION, QUIET, RATE_SPAN, RECENT_SPAN
 from kgroup.model.groups import Group, LogRange
 from kgroup.model.read_quota import ReadQuota
+from kgroup.model.record_times import usable_ms
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.lag_cache import cached_lag_facts
 from kgroup.support.errors import KgroupError, NotAuthorized
@@ -126,19 +127,25 @@ def _read_lag_facts(
         groups = [with_all_partitions(group, facts.layouts, facts.views) for group in groups]
     newest = (log.events[-1].at_ms for log in facts.logs.logs.values() if log.events)
     now_ms = max((now_ms, *newest))
-    if _is_judged(need):
+    if need.is_judged:
         facts = _with_offsets_transactions(cluster, facts, now_ms)
-    logs, siblings = _EvidenceOfLogs(facts, back.moments_ms), _siblings(facts, back, now_ms)
-    late = _late_at(facts, groups, back, now_ms)
-    quotas = _quotas_of(cluster, groups) if _is_judged(need) else ()
+    unusable = unusable_times(facts, now_ms)
+    logs = _EvidenceOfLogs(facts, back.moments_ms, unusable)
+    siblings, late = _siblings(facts, back, now_ms, unusable), _late_at(facts, groups, back, now_ms, unusable)
+    quotas = _quotas_of(cluster, groups) if need.is_judged else ()
     return facts, {
         group.name: _of_group(group, facts, logs, siblings, late, need, now_ms, own, quotas) for group in groups
     }
 
 
-def _is_judged(need: Need) -> bool:
-    """Whether a verdict or findings are made of it; a table of lag needs less."""
-    return need.surroundings or need.whole_topics
+def unusable_times(facts: LagFacts, now_ms: int) -> dict[TopicPartition, int]:
+    """A timestamp of each log whose records have times that are not usable; -1: its records have none."""
+    firsts = (item for of_group in facts.firsts.values() for item in of_group.items())
+    read = (
+        *((tp, first.timestamp_ms) for tp, first in firsts if isinstance(first, FirstRecord)),
+        *facts.newest_ms.items(),
+    )
+    return {tp: -1 if at_ms is None else at_ms for tp, at_ms in read if usable_ms(at_ms, now_ms) is None}
 
 
 def _quotas_of(cluster: Cluster, groups: Sequence[Group]) -> tuple[ReadQuota, ...]:
@@ -195,9 +202,10 @@ def _span_of(group: Group, need: Need) -> int:
 class _EvidenceOfLogs:
     """What the evidence has of a partition's log alone, made once for all groups that read it."""
 
-    def __init__(self, facts: LagFacts, moments_ms: Sequence[int]) -> None:
+    def __init__(self, facts: LagFacts, moments_ms: Sequence[int], unusable: Mapping[TopicPartition, int]) -> None:
         self._facts = facts
         self._moments_ms = moments_ms
+        self.unusable = unusable
         self._known: dict[TopicPartition, tuple[LogRange | None, PartitionEvidence]] = {}
 
     def of(self, tp: TopicPartition, log: LogRange | None) -> PartitionEvidence:
@@ -208,7 +216,10 @@ class _EvidenceOfLogs:
         facts = self._facts
         view, layout = facts.views.get(tp), facts.layouts.get(tp.topic)
         log_view = view if isinstance(view, LogView) else None
-        ends = () if log_view is None or log is None else tuple(_past_log_ends(log, log_view, self._moments_ms))
+        unusable_ms = self.unusable.get(tp)
+        ends: tuple[LogPoint, ...] = ()
+        if log_view is not None and log is not None and unusable_ms is None:
+            ends = tuple(_past_log_ends(log, log_view, self._moments_ms))
         found = PartitionEvidence(
             ends=ends[: len(RATES_MS)],
             past_ends=_past(ends),
@@ -217,6 +228,7 @@ class _EvidenceOfLogs:
             retention=retention_of(facts.retention, tp),
             leader=layout.leaders.get(tp.partition) if isinstance(layout, TopicLayout) else None,
             leader_epoch=None if log_view is None else log_view.leader_epoch,
+            unusable_ms=unusable_ms,
         )
         self._known[tp] = (log, found)
         return found
@@ -242,7 +254,7 @@ def _of_group(
     evidence = LagEvidence(
         now_ms=now_ms,
         isolation=Isolation.READ_COMMITTED if need.read_committed else Isolation.READ_UNCOMMITTED,
-        partitions=_partitions(group, logs, firsts, log_facts),
+        partitions=_partitions(group, logs, firsts, log_facts, now_ms),
         state_since_ms=None if log_facts is None else log_facts.state_since_ms,
         emptied_ms=() if log_facts is None else log_facts.emptied_ms,
         siblings=None
@@ -261,11 +273,11 @@ def _of_group(
         lost=None if log_facts is None else log_facts.lost,
         roster=None if log_facts is None else log_facts.roster,
         of_some=frozenset() if log_facts is None else log_facts.of_some,
-        leaps=leaps(log_facts.commits, log.events) if _is_judged(need) and log_facts and log else (),
-        deleted=deleted_topics(log.events, now_ms) if _is_judged(need) and log else (),
-        deployment=other_deployment(group, log.events, now_ms) if _is_judged(need) and log else None,
+        leaps=leaps(log_facts.commits, log.events) if need.is_judged and log_facts and log else (),
+        deleted=deleted_topics(log.events, now_ms) if need.is_judged and log else (),
+        deployment=other_deployment(group, log.events, now_ms) if need.is_judged and log else None,
         same_offset=_same_offset(group, late) if late else {},
-        unknown=dict(_unknown(group, facts, need, firsts, log_facts)),
+        unknown=dict(_unknown(group, facts, need, firsts, log_facts, logs.unusable)),
     )
     newest = None if log_facts is None else log_facts.generation
     return GroupFacts(
@@ -299,6 +311,7 @@ def _unknown(
     need: Need,
     firsts: Mapping[TopicPartition, First],
     log_facts: LagLogFacts | None,
+    unusable: Collection[TopicPartition],
 ) -> Iterator[tuple[EvidenceSource, str]]:
     """The data that could not be read, each with the reason."""
     if log_facts is None:
@@ -308,12 +321,7 @@ def _unknown(
             yield EvidenceSource.STATE, why
     elif need.state and log_facts.state_since_ms is None and (stopped := facts.logs.logs[group.name].reach.stopped):
         yield EvidenceSource.STATE, stopped
-    if need.no_time is not None:
-        yield EvidenceSource.TIME, need.no_time
-    else:
-        failed = ((tp, error) for tp, error in firsts.items() if isinstance(error, KgroupError))
-        for tp, error in islice(failed, 1):
-            yield EvidenceSource.TIME, _of_topic(tp, error)
+    yield from _unknown_times(group, need, firsts, unusable)
     if facts.retention is not None:
         closed = (p.tp.topic for p in group.partitions if facts.retention.settings.get(p.tp.topic) is None and p.lag)
         for topic in islice(closed, 1):
@@ -325,13 +333,29 @@ def _unknown(
         yield EvidenceSource.SIBLINGS, facts.others.unseen
 
 
+def _unknown_times(
+    group: Group, need: Need, firsts: Mapping[TopicPartition, First], unusable: Collection[TopicPartition]
+) -> Iterator[tuple[EvidenceSource, str]]:
+    failed = ((tp, error) for tp, error in firsts.items() if isinstance(error, KgroupError))
+    if need.no_time is not None:
+        yield EvidenceSource.TIME, need.no_time
+    elif first := next(failed, None):
+        yield EvidenceSource.TIME, _of_topic(*first)
+    elif any(p.tp in unusable for p in group.partitions):
+        yield EvidenceSource.TIME, "the timestamps of its records are not usable"
+
+
 def _of_topic(tp: TopicPartition, error: KgroupError) -> str:
     topic, number = tp
     return f"no READ on {topic}" if isinstance(error, NotAuthorized) else f"{topic}:{number} {error.message}"
 
 
 def _partitions(
-    group: Group, logs: _EvidenceOfLogs, firsts: Mapping[TopicPartition, First], log_facts: LagLogFacts | None
+    group: Group,
+    logs: _EvidenceOfLogs,
+    firsts: Mapping[TopicPartition, First],
+    log_facts: LagLogFacts | None,
+    now_ms: int,
 ) -> dict[TopicPartition, PartitionEvidence]:
     commits = {} if log_facts is None else log_facts.commits
     read_since_ms = None if log_facts is None else log_facts.read_since_ms
@@ -340,14 +364,20 @@ def _partitions(
             logs.of(tp, p.log),
             commits=commits.get(tp, ()),
             read_since_ms=read_since_ms,
-            first_unread=first_unread(firsts[tp]) if tp in firsts else None,
+            first_unread=first_unread(firsts[tp], now_ms) if tp in firsts else None,
         )
         for p in group.partitions
     }
 
 
 def _past_log_ends(log: LogRange, view: LogView, moments_ms: Sequence[int]) -> Iterator[LogPoint]:
-    """The log end at each of these times: the first record of that time or later, or the current end without one."""
+    """The log end at each of these times: the first record of that time or later, or the current end without one.
+
+    None if they are contradicted: the log has grown since ``log`` was read, and yet no record is a minute old or less.
+    Its records have the times of older events.
+    """
+    if view.end > log.end and len(view.at_times) >= len(RATES_MS) and view.at_times[len(RATES_MS) - 1] is None:
+        return
     for moment_ms, younger in zip(moments_ms, view.at_times, strict=True):
         yield LogPoint(moment_ms, log.end if younger is None else min(younger, log.end))
 
@@ -357,11 +387,11 @@ def _past(ends: Sequence[LogPoint]) -> tuple[LogPoint, ...]:
     return () if len(ends) <= len(RATES_MS) else (*ends[len(RATES_MS) :], ends[0])
 
 
-def first_unread(first: First) -> FirstUnread | None:
-    """The first unread record as it was read; None if it could not be read."""
+def first_unread(first: First, now_ms: int) -> FirstUnread | None:
+    """The first unread record as it was read, with its time if that is usable; None if it could not be read."""
     if isinstance(first, KgroupError):
         return None
-    return FirstUnread(None) if first is None else FirstUnread(first.offset, first.timestamp_ms)
+    return FirstUnread(None) if first is None else FirstUnread(first.offset, usable_ms(first.timestamp_ms, now_ms))
 
 
 def _oldest(transactions: tuple[told_facts.OpenTransaction, ...] | KgroupError | None) -> BlockingTransaction | None:
@@ -394,7 +424,9 @@ def retention_of(retentions: TopicRetentions | None, tp: TopicPartition) -> Rete
     )
 
 
-def _siblings(facts: LagFacts, back: LookBack, now_ms: int) -> tuple[Sibling, ...] | None:
+def _siblings(
+    facts: LagFacts, back: LookBack, now_ms: int, unusable: Collection[TopicPartition] = ()
+) -> tuple[Sibling, ...] | None:
     """The lag of all groups on the lagging topics, None for unknown log ends; None if not read.
 
     It is the same for each group that asks, and there may be thousands, so it is made once, log by log.
@@ -405,7 +437,7 @@ def _siblings(facts: LagFacts, back: LookBack, now_ms: int) -> tuple[Sibling, ..
     quiet_ms, old_ms = back.quiet_since_ms - 1, now_ms - LATE_SIBLING.value
     signs = {name: quiet_ms if at_ms is None else at_ms for name, at_ms in others.last_ms.items()}
     views = ((tp, view) for tp, view in facts.views.items() if isinstance(view, LogView))
-    logs = {tp: (view.start, view.end, _ends(view, back, now_ms)) for tp, view in views}
+    logs = {tp: (view.start, view.end, _ends(view, back, now_ms, usable=tp not in unusable)) for tp, view in views}
     found = []
     for name, committed in others.committed.items():
         lags: dict[str, int | None] = {}
@@ -443,7 +475,13 @@ def _places_of(group: Group) -> Iterator[Place]:
             yield from ((p.tp, p.commit.offset + more) for more in (-1, 0, 1))
 
 
-def _late_at(facts: LagFacts, groups: Sequence[Group], back: LookBack, now_ms: int) -> dict[Place, list[str]]:
+def _late_at(
+    facts: LagFacts,
+    groups: Sequence[Group],
+    back: LookBack,
+    now_ms: int,
+    unusable: Collection[TopicPartition] = (),
+) -> dict[Place, list[str]]:
     """Other groups with members and a commit of the last hour at places of these, whose next record is a minute old.
 
     One that only passes there, or has read everything, is none.
@@ -459,7 +497,7 @@ def _late_at(facts: LagFacts, groups: Sequence[Group], back: LookBack, now_ms: i
             view = facts.views.get(tp)
             if isinstance(commit, KgroupError) or (tp, commit.offset) not in places or not isinstance(view, LogView):
                 continue
-            written_ms = _ends(view, back, now_ms).written_ms(commit.offset)
+            written_ms = _ends(view, back, now_ms, usable=tp not in unusable).written_ms(commit.offset)
             if written_ms is not None and written_ms <= now_ms - LATE_SIBLING.value:
                 late.setdefault((tp, commit.offset), []).append(name)
     return late
@@ -472,6 +510,6 @@ def _same_offset(group: Group, late: Mapping[Place, Sequence[str]]) -> dict[Topi
     return {tp: tuple(sorted(found - {group.name})) for tp, found in names.items() if found - {group.name}}
 
 
-def _ends(view: LogView, back: LookBack, now_ms: int) -> LogEnds:
+def _ends(view: LogView, back: LookBack, now_ms: int, *, usable: bool) -> LogEnds:
     points = islice(_past_log_ends(LogRange(view.start, view.end), view, back.moments_ms), len(RATES_MS))
-    return LogEnds.of(points, LogPoint(now_ms, view.end))
+    return LogEnds.of(points if usable else (), LogPoint(now_ms, view.end))

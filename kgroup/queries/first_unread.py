@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from kgroup.cluster.snapshot import Cluster
 from kgroup.groups.wait_conditions import unread
 from kgroup.model.groups import Group, LogRange
+from kgroup.model.record_times import usable_ms
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotAuthorized, Unreachable
 
 Ages = Mapping[str, Mapping[TopicPartition, int | None]]
-"""The time of the first unread record, in ms since 1970, by group and partition; None if it could not be read."""
+"""The time of the first unread record, in ms since 1970, by group and partition; None if it is not usable."""
 
 
 class FirstUnreadTimes:
@@ -22,6 +23,7 @@ class FirstUnreadTimes:
 
     def read(self, cluster: Cluster, groups: Sequence[Group]) -> Ages:
         """The times of the first unread records, by group. Raises Unreachable and NotAuthorized."""
+        now_ms = cluster.now_ms()
         spans = {(group.name, tp): span for group in groups for tp, span in unread(group).items()}
         first_unread_ms: dict[tuple[TopicPartition, int], int | KgroupError | None] = dict(self._ages)
         missing = {(tp, start): end for (_, tp), (start, end) in spans.items() if (tp, start) not in first_unread_ms}
@@ -41,5 +43,6 @@ class FirstUnreadTimes:
         for (name, tp), (start, _) in spans.items():
             answer = first_unread_ms[tp, start]
             if answer is not None:  # None: there is no record in the range, so nothing is unread
-                ages.setdefault(name, {})[tp] = None if isinstance(answer, KgroupError) else answer
+                at_ms = None if isinstance(answer, KgroupError) else usable_ms(answer, now_ms)
+                ages.setdefault(name, {})[tp] = at_ms
         return ages

@@ -34,7 +34,9 @@ def read_change_ends(
     for group in groups:
         moments_ms = change_moments(known[group.name])
         if moments_ms is not None and (group.totals.lag or 0) >= LEAST_UNREAD.value:
-            asked[group.name] = moments_ms, [p.tp for p in group.partitions if p.lag]
+            logs = known[group.name].partitions
+            usable = (p.tp for p in group.partitions if p.lag and logs[p.tp].unusable_ms is None)
+            asked[group.name] = moments_ms, list(usable)
     ends: dict[str, dict[TopicPartition, tuple[int, int]]] = {}
     if not asked:
         return ends

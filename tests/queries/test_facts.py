@@ -8,13 +8,14 @@ import pytest
 from msgspec import structs
 
 from kgroup.cluster.coordinator.offset_fetch import CommittedOffsets
+from kgroup.cluster.first_records import First, FirstRecord
 from kgroup.cluster.lag_reading import LagFacts, LookBack, OtherGroups
 from kgroup.cluster.offsets_topic.group_log import GroupLogs
 from kgroup.cluster.topics import LogView
 from kgroup.groups.lag.evidence import LogEnds, LogPoint, Sibling
 from kgroup.groups.thresholds import LATE_SIBLING
 from kgroup.model.commit import Commit
-from kgroup.model.groups import Position
+from kgroup.model.groups import LogRange, Position
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries import facts as group_facts
 from kgroup.support.errors import KgroupError
@@ -136,3 +137,68 @@ def at_the_offset(offset: int, others: dict[str, int]) -> tuple[str, ...]:
     svc = structs.replace(group([Part(0, 200 - offset, committed=offset)]), name="svc")
     late = group_facts._late_at(read, [svc], BACK, NOW)
     return group_facts._same_offset(svc, late).get(TopicPartition("orders", 0), ())
+
+
+REAL = 1_795_225_000_000
+ORDERS = TopicPartition("orders", 0)
+
+
+@pytest.mark.parametrize(
+    ("firsts", "newest_ms", "unusable"),
+    [
+        ([], None, None),
+        ([FirstRecord(30, REAL - HOUR)], REAL, None),
+        ([FirstRecord(30, REAL + ONE_MINUTE)], REAL + ONE_MINUTE, None),
+        ([FirstRecord(30, 0)], REAL, 0),
+        ([FirstRecord(30, None)], REAL, -1),
+        ([FirstRecord(30, REAL // 1000)], REAL, REAL // 1000),
+        ([FirstRecord(30, REAL), FirstRecord(60, REAL + HOUR)], None, REAL + HOUR),  # of two groups
+        ([None, KgroupError("no leader")], None, None),
+        ([FirstRecord(30, REAL)], REAL + HOUR, REAL + HOUR),  # a later record: the log is not searched by time
+        ([], -1, -1),
+    ],
+)
+def test_a_log_with_times_that_are_not_usable(firsts: list[First], newest_ms: int | None, unusable: int | None) -> None:
+    read = structs.replace(
+        facts({}),
+        firsts={f"svc-{number}": {ORDERS: first} for number, first in enumerate(firsts)},
+        newest_ms={} if newest_ms is None else {ORDERS: newest_ms},
+    )
+
+    assert group_facts.unusable_times(read, REAL) == ({} if unusable is None else {ORDERS: unusable})
+
+
+def test_past_ends_are_unknown_where_times_are_not_usable() -> None:
+    log = LogRange(20, 200)
+    logs = group_facts._EvidenceOfLogs(facts({}), BACK.moments_ms, {ORDERS: 0})
+
+    without, usable = logs.of(ORDERS, log), logs.of(TopicPartition("orders", 1), log)
+    assert (without.ends, without.past_ends, without.unusable_ms) == ((), (), 0)
+    assert (len(usable.ends), usable.unusable_ms) == (2, None)
+
+
+def test_other_groups_are_not_late_by_times_that_are_not_usable() -> None:
+    read = facts({"svc": {"orders:0": 30}})
+    late, unknown = (group_facts._siblings(read, BACK, NOW, unusable) for unusable in ((), {ORDERS: 0}))
+
+    assert late == (Sibling("svc", "orders", 170, None, NOW - TEN_MINUTES),)
+    assert unknown == (Sibling("svc", "orders", 170),)
+    about = group([Part(0, lag=100, committed=100)])
+    assert group_facts._late_at(facts({"b": {"orders:0": 100}}), [about], BACK, NOW, {ORDERS: 0}) == {}
+
+
+@pytest.mark.parametrize(
+    ("end", "at_times", "known"),
+    [
+        (200, (None, None), 2),  # nothing has arrived
+        (201, (None, None), 0),  # it has, and yet by time it has not
+        (201, (100, None), 0),
+        (201, (100, 200), 2),
+    ],
+)
+def test_a_log_that_grows_with_records_of_older_times(
+    end: int, at_times: tuple[int | None, int | None], known: int
+) -> None:
+    view = LogView(20, end, Position(end, 0), at_times)
+
+    assert len(list(group_facts._past_log_ends(LogRange(20, 200), view, BACK.moments_ms))) == known

@@ -72,6 +72,7 @@ from kgroup.groups.verdict.group import record_at
 from kgroup.groups.verdict.large_gap import slowed_by_quota
 from kgroup.groups.verdict.shape import LagShape
 from kgroup.model.groups import LoggedCommit, Partition
+from kgroup.model.record_times import unusable_words
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.units import human_count, percent, plural, some_of
 
@@ -110,6 +111,11 @@ LARGE_GAP = Rule(
     "at the measured rate the gap needs long to be read, or grows",
     "KIP-333; Kafka's documentation of consumer lag",
     (LEAST_LAG, LONG_GAP, RATE_SPAN),
+)
+UNUSABLE_TIMESTAMPS = Rule(
+    "unusable-timestamps",
+    "records have times of 1970 or of the future, or none: no age follows from them",
+    "KIP-32 (CreateTime, LogAppendTime); KIP-937 (message.timestamp.after.max.ms)",
 )
 COMMITS_WITHOUT_PROGRESS = Rule(
     "idle-commits",
@@ -516,6 +522,24 @@ def may_be_stuck(snapshot: GroupSnapshot) -> list[PartitionLag]:
 
 def _has_many_commits(commits: Mapping[TopicPartition, Sequence[LoggedCommit]]) -> bool:
     return sum(map(len, commits.values())) - len(commits) >= IDLE_COMMITS.value
+
+
+def unusable_timestamps(snapshot: GroupSnapshot) -> Answer:
+    """Information: the group may be healthy, and what was concluded from these times is unknown."""
+    times_ms = snapshot.evidence.unusable_times
+    partly = UNUSABLE_TIMESTAMPS.partly(unread_partitions_text(snapshot.group.partitions))
+    if not times_ms:
+        return partly
+    found = UNUSABLE_TIMESTAMPS.finding(
+        Severity.INFO,
+        f"{unusable_words(times_ms, snapshot.now_ms)}; ages and rates are unknown there",
+        remedy="correct the clock of the producer, or its unit: milliseconds; or message.timestamp.type=LogAppendTime. "
+        "Retention goes by these times too: records of 1970 are deleted at once, those of the future are kept",
+        numbers={"partition_count": len(times_ms)},
+        affected=[f"{tp}" for tp in sorted(times_ms)],
+        commands=(peek_group(snapshot.group.name),),
+    )
+    return (*found, *partly)
 
 
 def commits_without_progress(snapshot: GroupSnapshot) -> Answer:

@@ -52,6 +52,7 @@ GROUP_RULES: tuple[tuple[Rule, OfGroup], ...] = (
     (about_lag.LARGE_GAP, about_lag.large_gap),
     (about_lag.HOT_PARTITION, about_lag.hot_partition),
     (about_lag.SKEWED_LAG, about_lag.skewed_lag),
+    (about_lag.UNUSABLE_TIMESTAMPS, about_lag.unusable_timestamps),
     (about_members.SKEWED, about_members.skewed_partitions),
     (about_members.IDLE, about_members.idle_members),
     (about_members.LOST, about_members.lost_member),

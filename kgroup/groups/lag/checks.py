@@ -97,7 +97,8 @@ def _lag_time(row: LagRow, bound_s: float) -> list[Violation]:
         where = f" on {oldest.where}" if isinstance(row, LagSum) else ""
         return [_violation(row, f"oldest unread record{where} is {age} old, over {bound}")]
     if row.time_lag_ms is None:
-        why = row.missing or "the first unread record was not read"
+        rows = row.partitions if isinstance(row, LagSum) else (row,) if isinstance(row, PartitionLag) else ()
+        why = row.missing or next((p.time_why for p in rows if p.time_why), "the first unread record was not read")
         return [_violation(row, f"age of the oldest unread record unknown ({why}), the limit is {bound}", known=False)]
     return []
 

@@ -58,7 +58,7 @@ class FirstUnread(msgspec.Struct, frozen=True, gc=False):
     """The first record that a consumer at the committed offset would get, read from the partition.
 
     ``offset`` is None if no record is left up to the log end: transaction markers, aborted and compacted records do
-    not count. ``timestamp_ms`` is None if the record has none.
+    not count. ``timestamp_ms`` is None if the record has none that is usable.
     """
 
     offset: int | None
@@ -103,7 +103,8 @@ class PartitionEvidence(msgspec.Struct, frozen=True, gc=False):
     ``ends`` are past moments at which the log end is known; ``past_ends`` those of the last hour, oldest first, if a
     page draws them. ``first_unread`` is None if it was not read.
     ``last_stable`` is the last stable offset, ``open_transaction`` blocks it. ``leader`` is a broker id,
-    ``leader_epoch`` its epoch (ListOffsets, latest).
+    ``leader_epoch`` its epoch (ListOffsets, latest). ``unusable_ms`` is a timestamp of its records from which no age
+    follows (``model.record_times``), -1: they have none; ``ends`` are then unknown. None: they are usable.
     """
 
     commits: tuple[LoggedCommit, ...] = ()
@@ -116,6 +117,7 @@ class PartitionEvidence(msgspec.Struct, frozen=True, gc=False):
     retention: Retention | None = None
     leader: int | None = None
     leader_epoch: int | None = None
+    unusable_ms: int | None = None
 
 
 def is_by_tool(known: PartitionEvidence) -> bool:
@@ -220,6 +222,11 @@ class LagEvidence(msgspec.Struct, frozen=True):
     uncommitted: tuple[UncommittedPartition, ...] = ()
     unknown: Mapping[EvidenceSource, str] = msgspec.field(default_factory=dict)
     """Why a source could not be read (``no READ on __consumer_offsets``): shown instead of a value."""
+
+    @property
+    def unusable_times(self) -> dict[TopicPartition, int]:
+        """``unusable_ms`` of the partitions that have it."""
+        return {tp: each.unusable_ms for tp, each in self.partitions.items() if each.unusable_ms is not None}
 
     def why_unknown(self, source: EvidenceSource) -> str:
         """The reason why the source is missing: that of the reader, or ``not read``."""

@@ -23,10 +23,12 @@ from kgroup.groups.lag.rates import (
     Arrivals,
     Rates,
     UnreadPart,
+    has_older_times,
     keeps_up,
     outlook,
     rates_by_span,
     rates_of,
+    recent_rate,
     retention_left,
 )
 from kgroup.groups.lag.report import GroupLag, LagSum, PartitionLag, sum_partitions
@@ -49,6 +51,7 @@ from kgroup.groups.member_labels import topics_left_before, unsubscribed_topics
 from kgroup.groups.thresholds import ASSIGN_READS, RESTART
 from kgroup.model.groups import Group, LoggedCommit, Partition
 from kgroup.model.hidden_commits import hidden_words
+from kgroup.model.record_times import unusable_words
 
 _NOTHING = PartitionEvidence()
 _UNKNOWN_RATES = Rates()
@@ -214,7 +217,10 @@ class _OfGroup:
         lag = max(0, end - first)
         first_ms = _first_ms(first, lag, known.first_unread)
         # Always the high watermark, also with read_committed: the points by time are ends of the whole log.
-        arrivals = _arrivals(known.ends, first_ms, 0 if first_ms is None else first, log.end, self._now_ms)
+        if has_older_times(lag, log.end, first_ms, known, self._now_ms):
+            arrivals = _arrivals((), None, 0, log.end, self._now_ms)
+        else:
+            arrivals = _arrivals(known.ends, first_ms, 0 if first_ms is None else first, log.end, self._now_ms)
         if self._unsubscribed and lag and partition.topic in self._unsubscribed:
             since = [ms for ms in (last_commit_ms, first_ms) if ms is not None]
             status_result = StatusResult(LagStatus.UNSUBSCRIBED, max(since, default=None))
@@ -253,6 +259,9 @@ class _OfGroup:
             leader=known.leader,
             why=None,
             spans=spans,
+            time_why=None
+            if known.unusable_ms is None or time_lag_ms is not None
+            else unusable_words({partition.tp: known.unusable_ms}, self._now_ms),
         )
 
     def _status(
@@ -273,7 +282,7 @@ class _OfGroup:
             now_ms=now_ms,
             waiting_since_ms=first_ms,
             read_since_ms=known.read_since_ms,
-            keeps_up=keeps_up(lag, commits, arrivals.unread[-1].incoming),
+            keeps_up=keeps_up(lag, commits, self._pace(commits, arrivals)),
             group_span_ms=self._span_ms() if has_lone_commit(commits, rules) else None,
         )
         if not self._unattended:
@@ -281,6 +290,11 @@ class _OfGroup:
         if self._comes_and_goes(commits, first_ms) and (found := evaluate_status(reading, rules)).is_stuck:
             return found
         return no_reader(reading, self._unattended_since_ms, rules)
+
+    def _pace(self, commits: Sequence[LoggedCommit], arrivals: Arrivals) -> float | None:
+        """Arriving offsets per second. If the times of records do not show them, those read lately count instead."""
+        incoming = arrivals.unread[-1].incoming
+        return recent_rate(commits, self._now_ms) if incoming is None else incoming
 
     def _unless_restarted(self, found: StatusResult) -> StatusResult:
         """The status found; unknown for a STOP that the members' restart explains until its rebalance ends."""

@@ -9,6 +9,7 @@ from itertools import pairwise
 import msgspec
 
 from kgroup.groups.lag.evidence import LagEvidence, LogPoint, PartitionEvidence
+from kgroup.groups.lag.rates import has_older_times
 from kgroup.groups.lag.report import GroupLag, LagSum, PartitionLag, RowLevel, rows_of
 from kgroup.model.groups import Group, LogRange
 from kgroup.model.topic_partition import TopicPartition
@@ -43,7 +44,13 @@ def quiet_partitions(group: Group, evidence: LagEvidence) -> dict[TopicPartition
     others: set[str] = set()
     for p in group.partitions:
         known = evidence.partitions.get(p.tp)
-        if p.log is None or known is None or not known.ends or known.ends[0].end != p.log.end:
+        if (
+            p.log is None
+            or known is None
+            or not known.ends
+            or known.ends[0].end != p.log.end
+            or has_older_times(p.lag or 0, p.log.end, None, known, evidence.now_ms)
+        ):
             others.add(p.topic)
         elif p.log.end > p.log.start:
             logs.setdefault(p.topic, {})[p.tp] = p.log

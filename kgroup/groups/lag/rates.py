@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from kgroup.groups import thresholds
-from kgroup.groups.lag.evidence import LogEnds, Retention
+from kgroup.groups.lag.evidence import LogEnds, PartitionEvidence, Retention
 from kgroup.groups.lag.status import LagStatus, last_rewind, usual_pause_ms
 from kgroup.model.groups import LoggedCommit
 from kgroup.support.durations import format_duration
@@ -155,9 +155,10 @@ def _since_first_commit(
     first_ms = max(readings[0].timestamp_ms, now_ms - _SPAN_MS)
     end = ends.end_at(first_ms)
     span_ms = now_ms - first_ms
-    if end is None or span_ms < _LEAST_MS:
+    if span_ms < _LEAST_MS or (end is None and len(ends.points) > 1):
         return None
-    return Rates((ends.points[-1].end - end) * 1000 / span_ms, outgoing, span_ms)
+    incoming = None if end is None else (ends.points[-1].end - end) * 1000 / span_ms
+    return Rates(incoming, outgoing, span_ms)
 
 
 def _readings(commits: Sequence[LoggedCommit]) -> Sequence[LoggedCommit]:
@@ -217,6 +218,23 @@ def keeps_up(lag: int, commits: Sequence[LoggedCommit], incoming: float | None) 
     if pause_ms is None:
         return False
     return lag <= incoming * _PAUSES * pause_ms / 1000
+
+
+def recent_rate(commits: Sequence[LoggedCommit], now_ms: int) -> float | None:
+    """Offsets per second that were read in the last minute; None if nothing was committed in it."""
+    since_ms = now_ms - _MINUTE_MS
+    return outgoing_rate(commits, None, since_ms) if commits and commits[-1].timestamp_ms >= since_ms else None
+
+
+def has_older_times(lag: int, end: int, first_ms: int | None, known: PartitionEvidence, now_ms: int) -> bool:
+    """Whether the records have the times of older events, so that these do not show what arrives.
+
+    By them nothing has arrived in the time that rates are measured over, and yet the group reads and keeps up. ``end``
+    is the log end, ``first_ms`` the time of the first unread record.
+    """
+    if any(point.end != end for point in known.ends) or (first_ms is not None and first_ms >= now_ms - _SPAN_MS):
+        return False
+    return keeps_up(lag, known.commits, recent_rate(known.commits, now_ms) or None)
 
 
 def outlook(lag: int | None, rates: Rates, *, close: bool) -> Outlook:

@@ -94,6 +94,8 @@ class PartitionLag(msgspec.Struct, frozen=True, gc=False):
     why: str | None = None
     spans: tuple[Rates, ...] = ()
     """The rates over each of ``SPANS_MS``."""
+    time_why: str | None = None
+    """Why no age follows from the timestamps of its records; None if it is known or not read."""
 
     @property
     def time_lag_at_least_ms(self) -> int | None:

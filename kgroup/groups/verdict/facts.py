@@ -312,7 +312,7 @@ def retention_verdict(report: GroupLag, evidence: LagEvidence) -> RetentionVerdi
     ]
     if not dated:
         return _safety_without_time(lagging, evidence)
-    left_ms, first = min(dated, key=lambda pair: pair[0])
+    left_ms, first = min(dated, key=lambda pair: (pair[0], pair[1].status_result.caught_up))
     retention = evidence.partitions[TopicPartition(first.partition.topic, first.partition.partition)].retention
     assert retention is not None
     unknown = sum(
@@ -321,6 +321,9 @@ def retention_verdict(report: GroupLag, evidence: LagEvidence) -> RetentionVerdi
     beside = f"; unknown on {unknown} of {len(lagging)} lagging partitions" if unknown else ""
     where = "the first unread record" + (f" of {first.where}" if len(report.partitions) > 1 else "")
     what = _what(retention, first)
+    if left_ms == 0 and first.status_result.caught_up:
+        # Records with the times of older events are that old when they arrive.
+        return RetentionVerdict(f"{what} may delete {where} at any moment, but the group keeps up{beside}", "warn", 0)
     if left_ms == 0:
         return RetentionVerdict(f"{what} may delete {where} at any moment{beside}", "bad", 0, too_late=True)
     about = "about " if first.retention_left is not None and first.retention_left.by == "size" else ""
@@ -360,6 +363,8 @@ def _safety_without_time(lagging: list[PartitionLag], evidence: LagEvidence) -> 
         )
     if all(p.retention_left is not None and p.retention_left.endless for p in known):
         return RetentionVerdict("unread records are not deleted: retention has no limit", None, None)
+    if evidence.unusable_times:
+        return RetentionVerdict("unknown: it goes by the timestamps of the records, which are not usable", None, None)
     return RetentionVerdict(
         f"unknown: age of the first unread record: {evidence.why_unknown(EvidenceSource.TIME)}", None, None
     )

@@ -12,6 +12,7 @@ from kgroup.groups.member_sessions import WHILE_PODS_RESTART
 from kgroup.model.blocks import BlankLine as Space
 from kgroup.model.blocks import Block, Cell, Column, LabelledLine, Prose, Records, Screen, Styled, Table, Text, Title
 from kgroup.model.groups import RowError
+from kgroup.model.record_times import usable_ms
 from kgroup.output.pages.change import ROWS_ON_A_PAGE, closing_lines, passing_command, refusal_block, shown_in_full
 from kgroup.support.command_line import CommandLine
 from kgroup.support.durations import format_duration
@@ -102,14 +103,14 @@ def _partitions(plan: StartPlan, *, verbose: bool) -> Iterator[Block]:
 
 
 def _row(item: GapRange, now_ms: int, *, of_group: bool) -> tuple[Cell, ...]:
-    left = item.retention_deadline_ms
+    left, oldest_ms = item.retention_deadline_ms, usable_ms(item.oldest_ms, now_ms)
     return (
         f"{item.tp}",
         item.start if item.before is None else item.before.offset,
         item.end,
         item.records if item.records is not None else item.offsets,
         None if item.size is None else human_bytes(item.size),
-        None if item.oldest_ms is None else format_duration(max(0, now_ms - item.oldest_ms) / 1000),
+        None if oldest_ms is None else format_duration(max(0, now_ms - oldest_ms) / 1000),
         None if left is None else format_duration(max(0, left - now_ms) / 1000),
         "no commit" if of_group and item.before is None else None,
     )

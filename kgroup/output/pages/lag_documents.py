@@ -93,6 +93,7 @@ class PartitionLagDocument(msgspec.Struct, frozen=True, gc=False):
     ]
     open_transaction: Annotated[OpenTransactionDocument | None, "The transaction that holds them back."]
     time_lag_ms: Annotated[Ms | None, "Age of the first unread record; 0 if nothing is unread, null if unknown."]
+    time_lag_unknown_reason: Annotated[str | None, "Why no age follows from the timestamps of its records."]
     last_commit_at: Annotated[Instant | None, "When the group committed last."]
     last_commit_at_ms: Annotated[EpochMs | None, "When the group committed last."]
     lag_status: Annotated[str | None, LagStatus, "Burrow's status; null if unknown."]
@@ -259,6 +260,7 @@ def _partition(row: PartitionLag) -> PartitionLagDocument:
         held_back_count=row.held_back,
         open_transaction=None if row.open_transaction is None else _transaction(row.open_transaction),
         time_lag_ms=row.time_lag_ms,
+        time_lag_unknown_reason=row.time_why,
         last_commit_at=rfc3339(row.last_commit_ms),
         last_commit_at_ms=row.last_commit_ms,
         **_status_and_rates(row),

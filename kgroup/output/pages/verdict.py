@@ -23,6 +23,7 @@ from kgroup.groups.verdict.plain import lag_text, range_line
 from kgroup.groups.verdict.shape import OtherGroupsLag, Shape, shape_words, siblings_words
 from kgroup.model.blocks import Block, Conclusion, LabelledLine, Text
 from kgroup.model.groups import Group
+from kgroup.model.record_times import unusable_words
 from kgroup.output.pages.sparkline import sparkline
 from kgroup.support.durations import format_duration
 from kgroup.support.instants import short_time
@@ -63,6 +64,8 @@ def verdict_lines(verdict: GroupVerdict) -> Iterator[LabelledLine]:
         yield LabelledLine("RANGE", range_line(outside), "bad")
     if (text := transaction_line(report)) is not None:
         yield LabelledLine("TXN", text, "warn")
+    if unusable := evidence.unusable_times:
+        yield LabelledLine("CLOCK", unusable_words(unusable, report.now_ms))
     yield from _reading_lines(report, evidence)
     if verdict.safe is not None:
         yield LabelledLine("RETENTION", verdict.safe.text, verdict.safe.style)

@@ -17,6 +17,7 @@ from kgroup.groups.lag.evidence import (
     FirstUnread,
     Isolation,
     LagEvidence,
+    LogPoint,
     PartitionEvidence,
     Retention,
 )
@@ -35,7 +36,7 @@ from kgroup.groups.lag.report import GroupLag, LagSum, PartitionLag, RowLevel, S
 from kgroup.groups.lag.status import LEFT_BEFORE, REBALANCES, WAITS, LagStatus, status_words
 from kgroup.model.commit import Commit
 from kgroup.model.group_log import GenerationWritten
-from kgroup.model.groups import LogRange, Partition
+from kgroup.model.groups import LoggedCommit, LogRange, Partition
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.output.pages.lag_documents import lag_document
 from tests.helpers.cases import history
@@ -612,3 +613,68 @@ def test_words() -> None:
     assert outlook_words(drains.outlook) == "3m20s"
     assert trend_words(Rates(100.0, 101.0)) == "flat"
     assert trend_words(Rates(100.0, None)) is None
+
+
+OLD = 14 * 24 * HOUR
+KEEPS_UP, READS_NOTHING = steady(100, 5, 2 * SECOND), steady(100, 0, 2 * SECOND)
+
+
+@pytest.mark.parametrize("unusable_ms", [-1, 0, NOW // 1000, NOW + 3 * HOUR])
+def test_from_times_that_are_not_usable_no_age_follows(unusable_ms: int) -> None:
+    row = one(100, (0, 110), commits=tuple(KEEPS_UP), read_since_ms=NOW - HOUR, first_unread=FirstUnread(100),
+              retention=Retention(12 * HOUR), unusable_ms=unusable_ms)  # fmt: skip
+
+    assert (row.lag, row.time_lag_ms, row.status_result.caught_up) == (10, None, True)
+    assert row.rates.incoming is None
+    assert row.rates.outgoing == pytest.approx(5)
+    assert row.outlook.pace is LagTrend.KEEPS_UP
+    assert row.retention_left == RetentionLeft(None)
+    assert (row.time_why or "").startswith("timestamps of orders:0 are ")
+    (violation,) = check_lag([row], LagBounds(max_lag_time_s=60), NOW)
+    assert (violation.known, violation.text) == (
+        False,
+        f"age of the oldest unread record unknown ({row.time_why}), the limit is 1m",
+    )
+
+
+def test_a_stopped_reader_is_found_whatever_the_times_are() -> None:
+    """With a first unread record of the future it seemed to wait for it."""
+    about: dict[str, Any] = {"first_unread": FirstUnread(100), "unusable_ms": NOW + HOUR, "read_since_ms": NOW - HOUR}
+
+    stalled = one(100, (0, 110), commits=tuple(steady(100, 0, 2 * SECOND, times=70)), **about)
+    assert stalled.status is LagStatus.STALL
+    stopped = one(100, (0, 110), commits=tuple(steady(100, 5, 20 * MINUTE)), **about)
+    assert (stopped.status, stopped.status_result.since_ms) == (LagStatus.STOP, NOW - 20 * MINUTE)
+
+
+def test_what_is_read_or_not_read_needs_no_time() -> None:
+    assert one(110, (0, 110), unusable_ms=0).time_why is None, "its age is 0"
+    assert one(110, (0, 110), unusable_ms=0).time_lag_ms == 0
+    assert one(100, (0, 110)).time_why is None, "it was not read"
+
+
+@pytest.mark.parametrize(
+    ("lag", "commits", "ends", "age", "incoming"),
+    [
+        (10, KEEPS_UP, (110, 110), OLD, None),  # it reads what arrives, and by time nothing does
+        (0, KEEPS_UP, (100, 100), None, None),
+        (10, KEEPS_UP, (), OLD, None),
+        (10, KEEPS_UP, (60, 105), 2 * SECOND, 50 / 600),
+        (10, KEEPS_UP, (60, 110), 2 * MINUTE, 50 / 600),
+        (10_000, KEEPS_UP, (10_100, 10_100), OLD, 0),  # a backlog
+        (10, READS_NOTHING, (110, 110), OLD, 0),
+        (10, steady(100, 5, 2 * MINUTE), (110, 110), OLD, 0),  # it read, and has stopped
+        (0, READS_NOTHING, (100, 100), None, 0),
+        (10, [], (110, 110), OLD, 0),
+    ],
+)
+def test_records_with_the_times_of_older_events_show_no_rate(
+    lag: int, commits: list[LoggedCommit], ends: tuple[int, ...], age: int | None, incoming: float | None
+) -> None:
+    points = tuple(LogPoint(NOW - ago, end) for ago, end in zip((10 * MINUTE, MINUTE), ends, strict=False))
+    first = None if age is None else FirstUnread(100, NOW - age)
+
+    row = one(100, (0, 100 + lag), commits=tuple(commits), read_since_ms=NOW - HOUR, ends=points, first_unread=first)
+
+    assert row.spans[-1].incoming == (None if incoming is None else pytest.approx(incoming))
+    assert row.time_lag_ms == (age or 0), "their age is true, as that of an event"

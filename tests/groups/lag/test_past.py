@@ -111,7 +111,7 @@ def test_what_is_worth_drawing(lag: Sequence[int | None], drawn: bool) -> None:
     assert LagPast(tuple(lag), (), ()).is_curve == drawn
 
 
-QUIET: dict[str, Any] = {"incoming": 0.0}
+QUIET: dict[str, Any] = {"incoming": 0.0, "outgoing": 0.0}
 FED: dict[str, Any] = {"incoming": 1.0}
 
 
@@ -121,6 +121,7 @@ FED: dict[str, Any] = {"incoming": 1.0}
         pytest.param([Part(0, 0, **QUIET), Part(1, 5, **QUIET)], [0, 1], id="nothing arrives"),
         pytest.param([Part(0, 0, **QUIET), Part(1, 5, **FED)], [], id="something does on another partition"),
         pytest.param([Part(0, 0, **QUIET), Part(1, 0, **FED, topic="clicks")], [0], id="on another topic"),
+        pytest.param([Part(0, 0, incoming=0.0)], [], id="what is read has the times of older events"),
         pytest.param([Part(0, 0, **QUIET), Part(1, None)], [], id="a log is unknown"),
         pytest.param([Part(0, 0, **QUIET), Part(1, 0, **QUIET, committed=7, log_start=7)], [0], id="a log is empty"),
     ],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -603,12 +603,12 @@ def test_what_is_concluded(
         ),
         # Nothing arrives; of two topics on one of them.
         (
-            judged([Part(0, 0, 0)], quiet=(QuietTopic("orders", NOW - 25 * MINUTE),)),
-            {"RATE": "in 0, out 100/s (1m): nothing unread; nothing arrives since 01:11:40Z"},
+            judged([Part(0, 0, 0, 0)], quiet=(QuietTopic("orders", NOW - 25 * MINUTE),)),
+            {"RATE": "in 0, out 0 (1m): nothing unread; nothing arrives since 01:11:40Z"},
         ),
         (
-            judged([Part(0, 0, 0), Part(0, 0, topic="clicks")], quiet=(QuietTopic("orders", NOW - 25 * MINUTE),)),
-            {"RATE": "in 100/s, out 200/s (1m): nothing unread; nothing arrives on orders since 01:11:40Z"},
+            judged([Part(0, 0, 0, 0), Part(0, 0, topic="clicks")], quiet=(QuietTopic("orders", NOW - 25 * MINUTE),)),
+            {"RATE": "in 100/s, out 100/s (1m): nothing unread; nothing arrives on orders since 01:11:40Z"},
         ),
         # A consumer with assign() reads two of four partitions.
         (
@@ -1142,3 +1142,54 @@ def test_the_commands_that_follow(found: GroupVerdict, commands: list[str]) -> N
 
     assert list(found.commands) == expected
     assert list(verdict_document(found).commands) == expected
+
+
+def with_times(parts: list[Part], unusable_ms: Mapping[int, int]) -> GroupVerdict:
+    """Those partitions have such timestamps, from which nothing is known."""
+    found = evidence(parts, unknown={EvidenceSource.TIME: "not usable"})
+    known = {
+        tp: structs.replace(each, ends=(), first_unread=FirstUnread(10_000_000), unusable_ms=unusable_ms[tp.partition])
+        if tp.partition in unusable_ms
+        else each
+        for tp, each in found.partitions.items()
+    }
+    return group_verdict(group(parts), structs.replace(found, partitions=known))
+
+
+def test_times_that_are_not_usable_are_named_and_lead_to_nothing() -> None:
+    healthy = [Part(n, 200) for n in range(3)]
+
+    found = said(with_times(healthy, {0: 0, 1: NOW + 3 * HOUR}))
+    assert found["CLOCK"] == (
+        "timestamps of orders:0 are of 1970 (1970-01-01T00:00:00Z) and of orders:1 are 3h in the future "
+        "(2026-11-21T04:36:40Z): the producer's clock"
+    )
+    assert found["->"] == ""
+    assert found["LAG"].endswith("; oldest unread record at least 2s on orders:2")
+    assert found["RATE"].endswith(": keeps up")
+    assert found["RETENTION"] == (
+        "retention (12h) deletes the first unread record of orders:2 in 12h; unknown on 2 of 3 lagging partitions"
+    )
+    found = said(with_times(healthy, dict.fromkeys(range(3), 0)))
+    assert found["->"] == ""
+    assert found["LAG"].endswith("; age unknown: not usable")
+    assert found["RATE"] == "in unknown, out 300/s (57s): keeps up"
+    assert found["RETENTION"] == "unknown: it goes by the timestamps of the records, which are not usable"
+    assert "CLOCK" not in said(judged(healthy))
+
+
+def test_events_that_are_older_than_the_retention_are_no_loss_while_the_group_keeps_up() -> None:
+    """Their segments may be deleted at any time, but within seconds they are read."""
+    arrives = replace(Part(0, 200), age=14 * 24 * HOUR)
+
+    found = judged([arrives])
+    assert found.next is None
+    assert found.safe is not None
+    assert (found.safe.text, found.safe.style, found.safe.too_late) == (
+        "retention (12h) may delete the first unread record at any moment, but the group keeps up",
+        "warn",
+        False,
+    )
+    behind = judged([arrives, replace(Part(1, 60_000, **DRAINS), age=14 * 24 * HOUR)])
+    assert behind.next == "retention may delete unread records before they are read"
+    assert "of orders:1 at any moment" in said(behind)["RETENTION"]

@@ -780,6 +780,22 @@ CASES = (
         None,
     ),
     Case("passed-over", "no log", replace(HEALTHY, commits=None), UNKNOWN, "were not read"),
+    # unusable-timestamps
+    Case("unusable-timestamps", "none", HEALTHY, None),
+    Case(
+        "unusable-timestamps",
+        "of 1970",
+        replace(HEALTHY, logs={**HEALTHY.logs, KEYS[0]: replace(log(), unusable_ms=0)}),
+        INFO,
+        "timestamps of orders:0 are of 1970 (1970-01-01T00:00:00Z): the producer's clock; ages and rates are unknown",
+    ),
+    Case(
+        "unusable-timestamps",
+        "a log that was not read",
+        one(partition(0, log=None)),
+        PARTLY,
+        "1 partition could not be read: orders:0",
+    ),
     # never-read
     Case(
         "never-read",
