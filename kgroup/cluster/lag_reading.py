@@ -241,7 +241,7 @@ async def _of_topics(
         for tp in (views if need.whole_topics else lagging)
         if isinstance(view := views.get(tp), LogView) and view.last_stable.offset < view.end
     ]
-    dated = views if need.is_judged else ()
+    dated = [tp for tp, view in views.items() if isinstance(view, LogView)] if need.is_judged else ()
     firsts, transactions, retention, others, newest_ms = await client.gather(
         [
             _first_unread(client, layouts, spans if need.no_time is None else {}, need),

@@ -323,10 +323,14 @@ async def newest_timestamps(
 ) -> dict[TopicPartition, int]:
     """The newest record timestamp of each partition that has a record (KIP-734), -1: none of them has one.
 
-    Partitions that cannot be read are left out. A broker older than 3.0 returns the timestamp of the first record.
+    Partitions that cannot be read at once are left out. A broker older than 3.0 returns that of the first record.
     """
+    by_leader: dict[int, list[TopicPartition]] = {}
+    for tp in sorted(partitions):
+        if isinstance(leader := leader_of(layouts, tp), int):
+            by_leader.setdefault(leader, []).append(tp)
     query = (_MAX_TIMESTAMP, _READ_UNCOMMITTED)
-    answers = await _listed_offsets(client, layouts, partitions, (query,), client.deadline)
+    answers, _ = await _ask_leaders(client, by_leader, (query,), client.deadline.left_ms)
     return {tp: rows[0][2] for tp, rows in answers.items() if not isinstance(rows, KgroupError) and rows[0][0] >= 0}
 
 

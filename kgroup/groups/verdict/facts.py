@@ -321,7 +321,8 @@ def retention_verdict(report: GroupLag, evidence: LagEvidence) -> RetentionVerdi
     beside = f"; unknown on {unknown} of {len(lagging)} lagging partitions" if unknown else ""
     where = "the first unread record" + (f" of {first.where}" if len(report.partitions) > 1 else "")
     what = _what(retention, first)
-    if left_ms == 0 and first.status_result.caught_up:
+    by_time = first.retention_left is not None and first.retention_left.by == "time"
+    if left_ms == 0 and by_time and first.status_result.caught_up:
         # Records with the times of older events are that old when they arrive.
         return RetentionVerdict(f"{what} may delete {where} at any moment, but the group keeps up{beside}", "warn", 0)
     if left_ms == 0:
