@@ -33,13 +33,15 @@ from kgroup.support.units import human_count, plural
 class ResetPartition(msgspec.Struct, frozen=True):
     """A partition that was moved from the offset ``old``; ``commit`` is the last one before a member commits again.
 
-    ``topic_id`` is that of the topic at that commit, None before Kafka 4.1.
+    ``topic_id`` is that of the topic at that commit, None before Kafka 4.1. ``read_again`` is whether members have read
+    all that it moved back: an undo would only read what came since once more.
     """
 
     old: int
     at_ms: int
     commit: LoggedCommit
     topic_id: str | None = None
+    read_again: bool = False
 
     @property
     def moved(self) -> int:
@@ -53,6 +55,11 @@ class OffsetReset(msgspec.Struct, frozen=True):
     rows: tuple[ResetPartition, ...]
     change: str | None = None
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of it is left to undo."""
+        return all(row.read_again for row in self.rows)
+
     def words(self, now_ms: int) -> str:
         """``orders:0 was moved back by 50 at 07:33:25Z by no member, while the group was Empty: ...``."""
         first = self.rows[0]
@@ -65,6 +72,7 @@ class OffsetReset(msgspec.Struct, frozen=True):
         return (
             f"{first.commit.tp} was moved {way} by {human_count(abs(first.moved))}{more} at "
             f"{short_time(self.at_ms, now_ms)} by {who}, while the group was Empty: {what}"
+            + (", and read to where it was: nothing is left to undo" if self.is_over else "")
         )
 
     def commands(self, group: str, *, is_empty: bool) -> Iterator[Hint]:
@@ -77,7 +85,7 @@ class OffsetReset(msgspec.Struct, frozen=True):
             yield from (deliver_skipped(group, self.change) for _ in skipped[:1])
         elif not is_empty and len(skipped) == len(self.rows):
             yield deliver_ranges((row.commit.tp, row.old, row.commit.offset) for row in skipped[:MOST_RANGES])
-        elif (undo := undo_move(group, self.at_ms)) is not None:
+        elif not self.is_over and (undo := undo_move(group, self.at_ms)) is not None:
             yield undo
         if self.change is None:
             yield from (read_from(row.commit.tp, row.old) for row in skipped[:1])
@@ -137,7 +145,8 @@ def _moved(commits: Sequence[LoggedCommit], topic_ids: Mapping[int, str]) -> lis
             elif row.moved:
                 found.append(row)
         before = commit
-    return found
+    last = commits[-1].offset if commits and not commits[-1].by_tool else 0
+    return [replace(row, read_again=row.moved < 0 and last >= row.old) for row in found]
 
 
 def _undoes(row: ResetPartition, earlier: ResetPartition) -> bool:

@@ -45,6 +45,11 @@ FORWARD = (
     "reset",
     [
         Reset("back", (read(100, 2 * MINUTE), by(50, MINUTE), read(70, SECOND)), (BACK,)),
+        Reset(
+            "back, and read to where it was",
+            (read(100, 2 * MINUTE), by(50, MINUTE), read(100, SECOND)),
+            (f"{BACK}, and read to where it was: nothing is left to undo",),
+        ),
         Reset("forward", (read(100, 2 * MINUTE), by(160, MINUTE)), (FORWARD,)),
         Reset("the same offset", (read(100, 2 * MINUTE), by(100, MINUTE))),
         Reset("what was before is not known", (by(160, MINUTE), read(170, SECOND))),
@@ -132,3 +137,10 @@ def test_a_topic_that_was_recreated_has_no_reset(
     commits = {TopicPartition("orders", 0): (read(100, 2 * MINUTE), by(160, MINUTE), read(170, SECOND))}
 
     assert len(without_recreated(offset_resets(commits, NOW, ids), present)) == count
+
+
+def test_what_was_read_again_is_not_undone() -> None:
+    """An undo would read all that came since once more."""
+    (reset,) = offset_resets({TopicPartition("orders", 0): (read(100, 2000), by(50, 1000), read(170, 0))}, NOW)
+
+    assert [str(command) for command in reset.commands("svc", is_empty=True)] == ["kgroup history svc --commits"]

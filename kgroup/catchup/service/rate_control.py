@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Self
 
-from confluent_kafka import KafkaException
-
 from kgroup.catchup.ledger.follow import EVERY_S, JOIN_S, PlanFollower
 from kgroup.catchup.ledger.records import Value
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
@@ -72,7 +70,7 @@ class RateControl:
         lag = _GroupLag(self._settings, self._snapshot.plan.group)
         with PlanFollower(config, self._ledger, plan_id, start, timeout_s=timeout_s) as follower:
             while not self._ended.wait(EVERY_S):
-                with suppress(KgroupError, KafkaException):
+                with suppress(KgroupError):
                     for value in follower.committed():
                         self._take(value)
                 with suppress(KgroupError):

@@ -9,8 +9,6 @@ import threading
 from contextlib import suppress
 from typing import Self
 
-from confluent_kafka import KafkaException
-
 from kgroup.catchup.ledger.follow import EVERY_S, JOIN_S, PlanFollower
 from kgroup.catchup.ledger.records import RecordKind, Value
 from kgroup.catchup.worker.rate_limit import share
@@ -61,7 +59,7 @@ class TaskControl:
         with PlanFollower(*source, timeout_s=spec.timeout_s, newest=self._newest) as follower:
             while not self._ended.wait(wait_s):
                 wait_s = EVERY_S
-                with suppress(KgroupError, KafkaException):
+                with suppress(KgroupError):
                     # Uncommitted ones count: who writes a later epoch has fenced this task's runner before, even if
                     # that write is aborted.
                     for value in follower.written(RecordKind.EPOCH, RecordKind.APPLIED):

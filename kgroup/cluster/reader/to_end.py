@@ -133,7 +133,10 @@ class CommittedReader:
     def _read(self, isolation: str, start: int, end: int, patience_s: float) -> Iterator[Item]:
         self.end = end
         consumer = self._client(isolation)
-        consumer.assign([TopicPartition(self.topic, 0, start)])
+        try:
+            consumer.assign([TopicPartition(self.topic, 0, start)])
+        except KafkaException as raised:
+            raise topic_client_error(raised.args[0], self.topic, self.topic, "Read") from raised
         self._watch.progress()
         try:
             yield from _Reading(consumer, self.topic, self._watch, start, end).items(patience_s, self._on_wait)

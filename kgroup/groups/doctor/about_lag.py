@@ -244,7 +244,8 @@ def stalled_commits(snapshot: GroupSnapshot) -> Answer:
             + ("" if together is None else f"; {together}")
             + off_by_one_words(worst),
             remedy=("if its process is gone, remove that member; else " if silent is not None else "")
-            + "a record cannot be processed, or a call hangs: read its owner's log and a thread dump before a "
+            + "a record cannot be processed, a call hangs, or it has paused the partition: read its owner's log and a "
+            + "thread dump before a "
             + ("restart, or skip that record" if record.doubt is None else f"restart; which record is {record.doubt}"),
             numbers={
                 "partition_count": len(stalls),
@@ -382,8 +383,8 @@ def no_reader(snapshot: GroupSnapshot) -> Answer:
     after = emptied_ms is not None and read_ms is not None and read_ms > emptied_ms  # by a consumer with assign()
     since_ms = read_ms if after else last_ms if emptied_ms is None else emptied_ms
     for_ms = None if since_ms is None else snapshot.now_ms - since_ms
-    if for_ms is not None and for_ms < RESTART.value:
-        return NO_READER.early(f"no member for less than {RESTART.text}, which may be a restart")
+    if (early := _early_without_reader(snapshot, rows, for_ms)) is not None:
+        return NO_READER.early(early)
     if not after and (job := not_due(snapshot.lag, snapshot.evidence)):
         return NO_READER.early(job)
     other = snapshot.read.successor
@@ -491,13 +492,28 @@ def _is_committed(partition: Partition) -> bool:
     return partition.commit is not None or partition.error is not None
 
 
+def _early_without_reader(snapshot: GroupSnapshot, rows: Sequence[PartitionLag], for_ms: int | None) -> str | None:
+    """Why it is too early to miss a reader: its members went, or what they left for others came, just now."""
+    if for_ms is not None and for_ms < RESTART.value:
+        return f"no member for less than {RESTART.text}, which may be a restart"
+    waiting_ms = min((ms for p in rows if (ms := p.status_result.since_ms) is not None), default=0)
+    if not _left(snapshot) or snapshot.now_ms - waiting_ms >= RESTART.value:
+        return None
+    return f"records for less than {RESTART.text} since its members left, which may start on demand"
+
+
+def _left(snapshot: GroupSnapshot) -> bool:
+    """Whether its last members left by themselves."""
+    return any(run.left for run in snapshot.evidence.runs[-1:])
+
+
 def asks_for_first_unread(snapshot: GroupSnapshot) -> bool:
     """Whether a rule may ask when the first unread records were written: this costs requests.
 
     Most groups that have no members, or a small lag, are judged without.
     """
     group, loops = snapshot.group, snapshot.history.crash_loops if snapshot.history else ()
-    if loops or not group.is_empty or any(run.left for run in snapshot.evidence.runs[-1:]):
+    if loops or not group.is_empty or _left(snapshot):
         return True
     if snapshot.evidence.slow_polls is not None:
         return True

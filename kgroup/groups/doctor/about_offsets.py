@@ -132,7 +132,7 @@ def offsets_moved(snapshot: GroupSnapshot) -> Answer:
     """WARNING, if kgroup's journal does not know who did it; else INFO. The newest one that needs a look is named."""
     if snapshot.commits is None:
         return MOVED.unknown(snapshot.why("commits", NO_COMMITS))
-    unknown = [reset for reset in snapshot.read.resets if reset.change is None]
+    unknown = [reset for reset in snapshot.read.resets if reset.change is None and not reset.is_over]
     resets = unknown or snapshot.read.resets
     if not resets:
         return ()

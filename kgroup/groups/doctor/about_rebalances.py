@@ -14,7 +14,6 @@ from kgroup.groups.member_labels import labels
 from kgroup.groups.next_commands import evict_member, peek_group
 from kgroup.groups.rebalance_wait import rebalance_wait
 from kgroup.groups.thresholds import (
-    BACK_SOON,
     COMMIT_PAUSES,
     DESERTED,
     HEAVY_STORM,
@@ -75,7 +74,7 @@ NOT_STATIC = Rule(
     "not-static",
     "members restart without an instance id: each restart costs rebalances",
     "KIP-345",
-    (MEMBER_RESTARTS, BACK_SOON),
+    (MEMBER_RESTARTS, RESTART),
 )
 _EAGER = ("range", "roundrobin", "sticky")
 _NO_HISTORY = "the history in __consumer_offsets was not read"
@@ -288,7 +287,7 @@ def not_static(snapshot: GroupSnapshot) -> Answer:
     history = snapshot.history
     if history is None:
         return NOT_STATIC.unknown(snapshot.why("history", _NO_HISTORY))
-    restarts = [r for r in history.restarts if r.instance_id is None and (r.away_ms or 0) <= BACK_SOON.value]
+    restarts = [r for r in history.restarts if r.instance_id is None and (r.away_ms or 0) <= RESTART.value]
     if len(restarts) < MEMBER_RESTARTS.value or snapshot.crash_loops or _slow_polls(snapshot) is not None:
         return ()  # An instance id neither keeps a process alive, nor makes it faster.
     names = sorted({restart.member for restart in restarts})

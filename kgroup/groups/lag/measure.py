@@ -35,6 +35,8 @@ from kgroup.groups.lag.report import GroupLag, LagSum, PartitionLag, sum_partiti
 from kgroup.groups.lag.status import (
     CAUGHT_UP,
     DEFAULT_RULES,
+    IN_TURN,
+    JUST_BACK,
     LEFT_BEFORE,
     REBALANCES,
     WAITS,
@@ -48,7 +50,7 @@ from kgroup.groups.lag.status import (
     no_reader,
 )
 from kgroup.groups.member_labels import topics_left_before, unsubscribed_topics
-from kgroup.groups.thresholds import ASSIGN_READS, RESTART
+from kgroup.groups.thresholds import ASSIGN_READS, LEAST_UNREAD, RESTART
 from kgroup.model.groups import Group, LoggedCommit, Partition
 from kgroup.model.hidden_commits import hidden_words
 from kgroup.model.record_times import unusable_words
@@ -56,6 +58,8 @@ from kgroup.model.record_times import unusable_words
 _NOTHING = PartitionEvidence()
 _UNKNOWN_RATES = Rates()
 _COMES_AND_GOES = 2
+_RESTARTS = 2
+"""Generations since the last commit that are one restart: the members may join one after the other."""
 
 
 def measure_lag(group: Group, evidence: LagEvidence, rules: StatusRules = DEFAULT_RULES) -> GroupLag:
@@ -77,6 +81,8 @@ def measure_lag(group: Group, evidence: LagEvidence, rules: StatusRules = DEFAUL
         span_ms=span_ms,
     )
     partitions = tuple(map(of_group.partition, in_order, known))
+    if any(row.status is LagStatus.STOP for row in partitions):
+        partitions = tuple(_in_turn(partitions, _back_ms(evidence), evidence.now_ms))
     if in_order and in_order[0].topic == in_order[-1].topic:
         topics: tuple[LagSum, ...] = (sum_partitions(group.name, in_order[0].topic, partitions),)
     else:
@@ -105,6 +111,45 @@ def _commits_read(known: PartitionEvidence) -> Sequence[LoggedCommit]:
     """The commits of the time that was read; the doctor adds the present one, however old, where none is in it."""
     commits, since_ms = known.commits, known.read_since_ms
     return () if commits and since_ms is not None and commits[-1].timestamp_ms < since_ms else commits
+
+
+def _back_ms(evidence: LagEvidence) -> int | None:
+    """When members came back to a group that its members had left by themselves; None if that is not its last change.
+
+    Where they crash, the silence between two lives is a part of the trouble.
+    """
+    last = evidence.runs[-1] if evidence.runs else None
+    since_ms, churn = evidence.state_since_ms, evidence.churn
+    if last is None or since_ms is None or not last.left or evidence.crash_loops or last.ended_ms > since_ms:
+        return None
+    return since_ms if churn is not None and churn.generations <= _RESTARTS else None
+
+
+def _in_turn(rows: Sequence[PartitionLag], back_ms: int | None, now_ms: int) -> Sequence[PartitionLag]:
+    """The same; a STOP of less than a minute is unknown where its member reads what it has fetched of another one.
+
+    A client hands out all that it has fetched of one partition, then of the next. ``back_ms`` is ``_back_ms``.
+    """
+    reading: dict[str, int] = {}
+    for row in rows:
+        owner, last_ms = row.partition.owner, row.last_commit_ms
+        moves = row.status in (LagStatus.OK, LagStatus.WARN, None) and not row.status_result.caught_up
+        if owner is not None and last_ms is not None and moves and (row.lag or 0) >= LEAST_UNREAD.value:
+            reading[owner.member_id] = max(last_ms, reading.get(owner.member_id, 0))
+    if not reading:
+        return rows
+
+    def unless_in_turn(row: PartitionLag) -> PartitionLag:
+        owner, since_ms = row.partition.owner, row.status_result.since_ms
+        if row.status is not LagStatus.STOP or owner is None or since_ms is None:
+            return row
+        since_ms = max(since_ms, back_ms or 0)
+        its_turn = reading.get(owner.member_id, 0) <= since_ms
+        if its_turn or now_ms - since_ms >= RESTART.value:
+            return row
+        return replace(row, status_result=StatusResult(None, why=IN_TURN))
+
+    return [unless_in_turn(row) for row in rows]
 
 
 def _last_by_consumer(known: Sequence[PartitionEvidence]) -> int | None:
@@ -174,6 +219,7 @@ class _OfGroup:
         self._isolation, self._now_ms = evidence.isolation, evidence.now_ms
         self._unattended_since_ms = unattended_since_ms
         self._emptied_ms = evidence.emptied_ms
+        self._back_ms = _back_ms(evidence)
         self._no_commits = evidence.unknown.get(EvidenceSource.COMMITS)
         self._rules = rules
         self._unsubscribed = unsubscribed
@@ -297,8 +343,13 @@ class _OfGroup:
         return recent_rate(commits, self._now_ms) if incoming is None else incoming
 
     def _unless_restarted(self, found: StatusResult) -> StatusResult:
-        """The status found; unknown for a STOP that the members' restart explains until its rebalance ends."""
-        if not self._rebalances or found.status is not LagStatus.STOP or found.since_ms is None:
+        """The status found; unknown for a STOP that a restart explains, until its members have had time to read."""
+        if found.status is not LagStatus.STOP or found.since_ms is None:
+            return found
+        back_ms = self._back_ms
+        if back_ms is not None and found.since_ms < back_ms and self._now_ms - back_ms < self._rules.least_span_ms:
+            return StatusResult(None, why=JUST_BACK)
+        if not self._rebalances:
             return found
         return found if self._now_ms - found.since_ms >= RESTART.value else StatusResult(None, why=REBALANCES)
 

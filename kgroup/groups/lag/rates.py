@@ -128,10 +128,13 @@ def rates_by_span(
     if len(commits) < 2 or not (readings := _readings(commits)):
         return arrivals.unknown
     pause_ms = usual_pause_ms(readings) or 0
+    # Who has read all a while ago has read nothing since.
+    is_idle = readings[-1].offset >= arrivals.ends.points[-1].end
+    until_ms = now_ms if is_idle and now_ms - readings[-1].timestamp_ms > _PAUSES * pause_ms else None
     rates = []
     for each, span_ms in zip(arrivals.unknown, SPANS_MS, strict=True):
         if _covers(readings, pause_ms, now_ms, span_ms):
-            each = Rates(each.incoming, _reading_rate(readings, pause_ms, now_ms - span_ms), span_ms)
+            each = Rates(each.incoming, _reading_rate(readings, pause_ms, now_ms - span_ms, until_ms), span_ms)
         rates.append(each)
     return tuple(rates)
 
@@ -185,17 +188,21 @@ def outgoing_rate(commits: Sequence[LoggedCommit], status: LagStatus | None, sin
     return _reading_rate(readings, usual_pause_ms(readings) or 0, since_ms)
 
 
-def _reading_rate(readings: Sequence[LoggedCommit], pause_ms: int, since_ms: int) -> float | None:
-    """``outgoing_rate`` by the commits that count, with their usual pause."""
+def _reading_rate(
+    readings: Sequence[LoggedCommit], pause_ms: int, since_ms: int, until_ms: int | None = None
+) -> float | None:
+    """``outgoing_rate`` by the commits that count, with their usual pause; to ``until_ms``, None: the last commit."""
     if len(readings) <= 1:
         return None
     first = max(0, min(sum([commit.timestamp_ms <= since_ms for commit in readings]) - 1, len(readings) - 2))
     start, last = readings[first], readings[-1]
+    if until_ms is not None and last.timestamp_ms <= since_ms:
+        return 0.0
     start_ms = start.timestamp_ms
     if last.timestamp_ms > since_ms:
         # After a pause that began long before since_ms, the offsets were read at its end, not evenly during the pause.
         start_ms = max(start_ms, min(since_ms - pause_ms, last.timestamp_ms))
-    passed_ms = last.timestamp_ms - start_ms
+    passed_ms = (until_ms or last.timestamp_ms) - start_ms
     return None if passed_ms < _LEAST_MS else (last.offset - start.offset) * 1000 / passed_ms
 
 

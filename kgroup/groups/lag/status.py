@@ -101,6 +101,13 @@ REBALANCES = "a rebalance is under way, and its last commit may be from before a
 """Why the status is unknown: whether it is read shows when the rebalance ends."""
 
 
+JUST_BACK = "its members came back less than 30s ago"
+"""Why the status is unknown: they read nothing while they were away."""
+
+IN_TURN = "its member reads another partition first, as far as its commits show"
+"""Why the status is unknown for a minute: a client hands out what it has fetched of one partition, then of the next."""
+
+
 class StatusResult(msgspec.Struct, frozen=True, gc=False):
     """A status, and the time since which it holds (None if unknown, and for OK and WARN).
 

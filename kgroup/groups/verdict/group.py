@@ -458,7 +458,10 @@ def _of_stuck(
     together = stopped_together(report)
     owns = f"{'' if together is None else f'{together}; '}{owner_text} owns {first.where}"
     if _commits_others(first, report, evidence):
-        return f"{owns} and commits other partitions: it polls, and commits nothing past offset {first.first}{places}"
+        return (
+            f"{owns} and commits other partitions: it polls, and commits nothing past offset {first.first}{places}; "
+            "or it has paused that partition"
+        )
     others = sum(p.partition.owner is not None and p.partition.owner.member_id == owner.member_id for p in stuck) - 1
     if others:
         owns += f" and {plural(others, 'more stuck partition')}"

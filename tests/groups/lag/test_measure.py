@@ -10,11 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from kgroup.groups.history.runs import Run
 from kgroup.groups.lag.checks import LagBounds, check_lag, parse_status
 from kgroup.groups.lag.evidence import (
     BlockingTransaction,
     EvidenceSource,
     FirstUnread,
+    GroupChurn,
     Isolation,
     LagEvidence,
     LogPoint,
@@ -33,7 +35,8 @@ from kgroup.groups.lag.rates import (
     trend_words,
 )
 from kgroup.groups.lag.report import GroupLag, LagSum, PartitionLag, RowLevel, SortBy, is_quiet, rows_of, sort_rows
-from kgroup.groups.lag.status import LEFT_BEFORE, REBALANCES, WAITS, LagStatus, status_words
+from kgroup.groups.lag.status import IN_TURN, JUST_BACK, LEFT_BEFORE, REBALANCES, WAITS, LagStatus, status_words
+from kgroup.groups.timeline.steps import CrashLoop
 from kgroup.model.commit import Commit
 from kgroup.model.group_log import GenerationWritten
 from kgroup.model.groups import LoggedCommit, LogRange, Partition
@@ -533,6 +536,68 @@ def test_a_restart_is_no_stop_while_its_rebalance_is_under_way(
     (found,) = measure_lag(group(parts, [READER], state), evidence(parts)).partitions
 
     assert (found.status, found.status_result.why) == expected
+
+
+CLOSED = Run(NOW - HOUR, NOW - 3 * MINUTE, left=True)
+
+
+@pytest.mark.parametrize(
+    ("back_s", "other", "expected"),
+    [
+        (29, {}, (None, JUST_BACK)),
+        (30, {}, (LagStatus.STOP, None)),
+        # It did not leave by itself, did not leave at all, came back again and again, or dies at a record.
+        (4, {"runs": (structs.replace(CLOSED, left=False),)}, (LagStatus.STOP, None)),
+        (4, {"runs": ()}, (LagStatus.STOP, None)),
+        (4, {"churn": GroupChurn(3, 9 * SECOND)}, (LagStatus.STOP, None)),
+        (4, {"crash_loops": (CrashLoop("orders", 0, 10_000_000, ()),)}, (LagStatus.STOP, None)),
+    ],
+)
+def test_members_that_have_just_come_back_have_not_stopped(
+    back_s: int, other: dict[str, Any], expected: tuple[LagStatus | None, str | None]
+) -> None:
+    """They were away for three minutes, and read nothing meanwhile."""
+    part = Part(0, 600, last_ago=3 * MINUTE, age=3 * MINUTE)
+    known: dict[str, Any] = {"runs": (CLOSED,), "churn": GroupChurn(1, back_s * SECOND), **other}
+
+    (row,) = measure_lag(
+        group([part], [READER]), evidence([part], state_since_ms=NOW - back_s * SECOND, **known)
+    ).partitions
+
+    assert (row.status, row.status_result.why) == expected
+
+
+@pytest.mark.parametrize(
+    ("silent_s", "other", "expected"),
+    [
+        (40, {}, (None, IN_TURN)),
+        (60, {}, (LagStatus.STOP, None)),
+        (40, {"lag": 99}, (LagStatus.STOP, None)),  # a member that keeps up there has the time
+        (40, {"last_ago": 41 * SECOND}, (LagStatus.STOP, None)),  # and one that stopped there first, too
+        (40, {"owner": member("other")}, (LagStatus.STOP, None)),
+    ],
+)
+def test_a_client_reads_what_it_has_fetched_of_one_partition_then_of_the_next(
+    silent_s: int, other: dict[str, Any], expected: tuple[LagStatus | None, str | None]
+) -> None:
+    silent_ms = silent_s * SECOND
+    commits = tuple(steady(10_000_000, 100, silent_ms, SECOND))
+    waits = Part(0, 6000, last_ago=silent_ms, age=silent_ms, commits=commits, owner=READER)
+    reads = Part(1, **{"lag": 20_000, "age": MINUTE, "owner": READER, **other})
+    parts = [waits, reads]
+
+    row, _ = measure_lag(group(parts, [READER, member("other")]), evidence(parts)).partitions
+
+    assert (row.status, row.status_result.why) == expected
+
+
+def test_who_has_read_all_reads_nothing_since() -> None:
+    """Eleven hundred records in a minute, and none for nine."""
+    part = Part(0, 0, incoming=2, outgoing=20, last_ago=9 * MINUTE)
+
+    (row,) = measure_lag(group([part], [READER]), evidence([part])).partitions
+
+    assert row.rates.outgoing == pytest.approx(1100 / 595)
 
 
 def numbers(report: GroupLag, by: SortBy, top: int | None = None) -> list[int]:

@@ -245,7 +245,8 @@ def test_what_is_concluded(
                 "RETENTION": "retention (12h) deletes the first unread record of orders:7 in 11h22m",
                 "SHAPE": "one partition of 6, orders:7 (enrich-1); 2 of 2 other groups of orders keep up",
                 "->": "enrich-1 (10.0.3.4) owns orders:7 and commits other partitions: it polls, "
-                "and commits nothing past offset 10000000 (the record: 9999999, 10000000 or later)",
+                "and commits nothing past offset 10000000 (the record: 9999999, 10000000 or later); or it has "
+                "paused that partition",
             },
         ),
         # ... an offset in an open transaction: whoever starts there waits, whatever the record is.

@@ -487,7 +487,7 @@ CASES = (
     Case("never-read", "in a crash loop", uncommitted(crashing(*DEATHS)), PARTLY, "members may die before they commit"),
     Case("not-static", "crashes, and nothing to read", crashing(*DEATHS, lag=0), INFO, "4 restarts of 4 members"),
     Case("not-static", "two", replace(HEALTHY, history=restarts(M, M, rebalances=6)), None),
-    Case("not-static", "away too long", replace(HEALTHY, history=restarts(M, M, 11 * M)), None),
+    Case("not-static", "scaled to zero", replace(HEALTHY, history=restarts(2 * M, 2 * M, 2 * M, rebalances=6)), None),
     Case("not-static", "static", replace(HEALTHY, history=restarts(M, M, M, instance="a")), None),
     Case(
         "not-static",

@@ -359,6 +359,14 @@ CASES = (
     ),
     Case("no-reader", "for two days", unread(2 * D), WARNING, "no member for 2d while 1/s (10m) arrived"),
     Case("no-reader", "a restart", unread(59 * S), EARLY, "no member for less than 1m"),
+    Case(
+        "no-reader",
+        "scaled to zero, and the first record came just now",
+        job(10 * M, NOW - 59 * S, runs=1),
+        EARLY,
+        "records for less than 1m since its members left",
+    ),
+    Case("no-reader", "... and it does not start", job(10 * M, NOW - 61 * S, runs=1), WARNING, "no member for 10m"),
     Case("no-reader", "nothing arrives", unread(20 * M, records=0), None),
     Case(
         "no-reader",
