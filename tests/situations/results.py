@@ -2,8 +2,9 @@
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -67,8 +68,21 @@ def _verbs(cells: Sequence[Cell]) -> str:
 
 
 def digest(row: Row) -> str:
-    """Changes with the row, so that results of what it was before are known as such."""
-    return hashlib.sha256(msgspec.json.encode(row, order="sorted")).hexdigest()[:8]
+    """Changes with the row, so that results of what it was before are known as such; not with what no row had yet."""
+    return hashlib.sha256(msgspec.json.encode(_written(row), order="sorted")).hexdigest()[:8]
+
+
+def _written(value: Any) -> Any:
+    """A row without what has its default."""
+    if is_dataclass(value):
+        own = {each.name: getattr(value, each.name) for each in fields(value) if not _is_default(value, each)}
+        return {name: _written(each) for name, each in own.items()}
+    return [_written(each) for each in value] if isinstance(value, tuple) else value
+
+
+def _is_default(value: Any, of: Field[Any]) -> bool:
+    default = of.default if of.default_factory is MISSING else of.default_factory()
+    return bool(getattr(value, of.name) == default)
 
 
 def stored(path: Path = RESULTS) -> tuple[Result, ...]:
