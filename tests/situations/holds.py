@@ -9,7 +9,7 @@ from tests.situations.row import Program, Row
 
 TRIES_AGAIN: Final = frozenset({"seek", "seek+commit", "abort"})
 ENDS: Final = frozenset({"kill9", "close-exit", "throw"})
-PUTS_ASIDE: Final = ("none", "dlq", "retry")
+PUTS_ASIDE: Final = ("none", "dlq", "retry", "slow")
 ENDING_S: Final = 15.0
 """How long a member may take to end: it closes, and its last records are processed."""
 FETCHED_S: Final = 60.0

@@ -29,11 +29,13 @@ class Program:
     """Members of one group that behave alike; each is a process of its own."""
 
     # auto: by librdkafka itself, at delivery | store: by itself, after processing | each | batch | timer:S | none
+    # | last:S as timer:S, but the offset of the last record, not of the next one
     # | flip: each, and at a record that fails first its offset, then the position
     # | txn: in a transaction with what it writes to `out` | fixed:N@S: each, and N of what others own, each S seconds
     commit: str
     # At a poison record: seek back | seek+commit that offset | pause the partition | block | close-exit | kill9
     # | dlq: put it aside | retry:N works at the Nth try | abort: seek, and end the transaction of `txn`
+    # | slow:S works, and takes S seconds, but no time for whoever meets it next
     # | none: it fails as no row means it, and the look is void. With a batch, back is where the batch began.
     # Of Java: seek | seek:S tries again after S seconds | pause | throw, and its member ends; back is to that record.
     # Of Streams: throw:REPLACE_THREAD | throw:SHUTDOWN_CLIENT. Of Connect: fail, its task does.
@@ -49,9 +51,12 @@ class Program:
     life: str = ""
     batch: int = 1  # records of a consume()
     work_ms: int = 0  # for each record
-    subscribe: str = "topics"  # topics | assign | assign:0,1, of these partitions alone | pattern, of Java
+    # topics | assign | assign:0,1, of these partitions alone | pattern, of Java | typo: a pattern of no topic
+    subscribe: str = "topics"
     out: str = ""  # the topic that `txn` writes to
     rests: tuple[int, int] | None = None  # (n, m): pauses all its partitions for n seconds of each m
+    delay_s: int = 0  # a record waits until it is so old, and its partition with it
+    revoke_s: int = 0  # that it takes to give partitions back
     waits: bool = False  # is not started with the row; an action `start` does
     # Of the client, over CLIENT_SETTINGS; `{n}` in a value is the member's number.
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -77,6 +82,8 @@ class Feed:
     only: tuple[str, ...] = ()  # the places that get records; (): all
     hot: tuple[str, float] | None = None  # (place, n): it gets n times the records of another
     transaction: tuple[int, int] | None = None  # (n records of each partition in one, each mth is aborted; 0: none)
+    held: bool = False  # a transaction is open as long as its records take to come
+    clocks: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # place: (n, m), each mth record is of n (s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +91,13 @@ class Action:
     """What is done `after_s` seconds after the situation began, or before it: `Action(0, "poison", "t:0")`.
 
     Of members: `kill`, `term`, `stop`, `cont`, `end` (SIGTERM, and never again) and `start` of a program (`app`), a
-    member of it (`app-0`) or all (nothing), `quota CLIENT=N` (bytes a second that it may read).
-    Of the feed: `poison PLACE`, `quiet` (it stops), `feed` (it flows again), and beside it `records PLACE=N`,
+    member of it (`app-0`) or all (nothing), `break` (each record fails) and `mend`, `quota CLIENT=N` (bytes a second
+    that it may read).
+    Of the feed: `poison PLACE`, `quiet` (it stops, or that of a topic), `feed` (it flows again), and beside it
+    `records PLACE=N`,
     `old-records PLACE=N` (18 minutes old), `keyed PLACE=N` (of 20 keys, each N/20 times), `open-transaction PLACE` (and
     it stays open), `hang-transaction PLACE` (nobody can end it).
-    Of topics: `partitions t=5`, `recreate t` (deleted and made again), `delete-records PLACE=OFFSET`.
+    Of topics: `partitions t=5`, `recreate t` (deleted and made again), `delete t`, `delete-records PLACE=OFFSET`.
     Of brokers, in a row with replicas: `kill-broker leader t:0` or `kill-broker coordinator g`, `freeze-broker` of the
     same, and `start-brokers` for all that are dead or frozen.
     Of offsets: `reset PLACE=OFFSET`, `pending PLACE=OFFSET` (committed in a transaction that stays open).
@@ -221,3 +230,5 @@ class Spec:
     client: str
     out: str
     rests: tuple[int, int] | None
+    delay_s: int
+    revoke_s: int

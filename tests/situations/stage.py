@@ -26,6 +26,8 @@ SIGNALS: Final = {
     "end": signal.SIGTERM,
     "stop": signal.SIGSTOP,
     "cont": signal.SIGCONT,
+    "break": signal.SIGUSR1,
+    "mend": signal.SIGUSR2,
 }
 
 
@@ -124,6 +126,7 @@ class Stage:
         self._begins_s = math.inf
         self._held = ExitStack()  # what stays open as long as the row runs
         self._brokers = brokers
+        self._deleted: set[str] = set()  # topics, as the broker knew them
         self._down: set[int] = set()  # brokers that the row killed or froze, and has not started again
         self._failed: list[Exception] = []  # of writers in threads
         self._commands: list[subprocess.Popen[bytes]] = []
@@ -149,7 +152,13 @@ class Stage:
             for place in (f"{topic}:{partition}" for partition in range(partitions)):
                 if feed.per_s and (not feed.only or place in feed.only):
                     more = feed.hot[1] if feed.hot and feed.hot[0] == place else 1
-                    self._feeder.feed(*self._place(place), replace(feed, per_s=feed.per_s * more))
+                    clocks = {of: clock for of, clock in feed.clocks.items() if of == place}
+                    self._feeder.feed(*self._place(place), replace(feed, per_s=feed.per_s * more, clocks=clocks))
+
+    def _quiet(self, what: str) -> None:
+        for name, topic in self.topics.items():
+            if what in ("", name):
+                self._feeder.quiet(topic)
 
     def begin(self, now_s: float) -> None:
         """From now on it goes wrong."""
@@ -200,6 +209,7 @@ class Stage:
             )  # fmt: skip
         places = {(real, n) for topic, real in self.topics.items() for n in range(self.row.topics[topic])}
         places |= {place for group in groups.values() for place in group.committed}  # some rows add partitions
+        places = {place for place in places if place[0] not in self._deleted}
         return State(int(time.time() * 1000), groups, {place: self._log(place, groups.values()) for place in places})
 
     def _log(self, place: Place, groups: Iterable[Group]) -> Log:
@@ -283,6 +293,8 @@ class Stage:
             client=program.client,
             out=self.topics.get(program.out, ""),
             rests=program.rests,
+            delay_s=program.delay_s,
+            revoke_s=program.revoke_s,
         )
         member.again_at_s = member.ended_s = None
         member.started = True
@@ -292,8 +304,7 @@ class Stage:
         """Carry out one action."""
         match action.do:
             case "quiet":
-                for topic in self.topics.values():
-                    self._feeder.quiet(topic)
+                self._quiet(action.what)
             case "feed":
                 self._feed()
             case "quota":
@@ -301,12 +312,12 @@ class Stage:
                 self._world.quota(client, int(rate))
             case "kgroup":
                 self._kgroup(action.what.format(**self.groups, **self.topics).split())
-            case "start" | "kill" | "term" | "end" | "stop" | "cont":
+            case "start" | "kill" | "term" | "end" | "stop" | "cont" | "break" | "mend":
                 for member in self._named(action.what):
                     self._change_member(action.do, member, now_s)
             case "kill-broker" | "freeze-broker" | "start-brokers":
                 self._change_brokers(action.do, action.what)
-            case "partitions" | "recreate":
+            case "partitions" | "recreate" | "delete":
                 self._change_topic(action.do, action.what)
             case _:
                 self._change_partition(action.do, action.what)
@@ -352,6 +363,9 @@ class Stage:
         topic = self.topics[name]
         if do == "partitions":
             self._world.add_partitions(topic, int(total))
+        elif do == "delete":
+            self._deleted.add(topic)
+            self._world.delete_topic(topic)
         else:
             self._world.delete_topic(topic)
             self._world.topic(topic, self.row.topics[name], self.row.topic_settings)

@@ -5,22 +5,22 @@ import re
 import pytest
 
 from tests.situations.programs.member import Life
-from tests.situations.row import Later, Moment, Row, Says
+from tests.situations.row import Action, Later, Moment, Row, Says
 from tests.situations.table import ROWS
 
-COMMITS = re.compile(r"auto|store|each|batch|timer:\d+|none|flip|txn|fixed:\d+@\d+s")
-WAYS = re.compile(r"none|seek|seek\+commit|pause|block|close-exit|kill9|dlq|retry:\d+|abort")
+COMMITS = re.compile(r"auto|store|each|batch|(timer|last):\d+|none|flip|txn|fixed:\d+@\d+s")
+WAYS = re.compile(r"none|seek|seek\+commit|pause|block|close-exit|kill9|dlq|(retry|slow):\d+|abort")
 OF_JAVA = {
     "java": re.compile(r"none|seek(:\d+)?|pause|throw"),
     "streams": re.compile(r"none|throw:(REPLACE_THREAD|SHUTDOWN_CLIENT)"),
     "connect": re.compile(r"none|fail"),
 }
-SUBSCRIBES = re.compile(r"topics|assign(:\d+(,\d+)*)?")
+SUBSCRIBES = re.compile(r"topics|assign(:\d+(,\d+)*)?|typo")
 SUBSCRIBES_JAVA = re.compile(r"topics|assign|pattern")
 CLOSES = {"term", "end", "start"}
 DONE = re.compile(
-    r"poison|quiet|feed|kill|term|end|stop|cont|start|reset|partitions|delete-records|recreate|records|keyed|old-records"
-    r"|open-transaction|hang-transaction|pending|quota|kgroup|(kill|freeze)-broker|start-brokers"
+    r"poison|quiet|feed|kill|term|end|stop|cont|start|break|mend|reset|partitions|delete-records|delete|recreate"
+    r"|records|keyed|old-records|open-transaction|hang-transaction|pending|quota|kgroup|(kill|freeze)-broker|start-brokers"
 )
 OFFSET = re.compile(r"[PBCE]([+-]\d+)?")
 
@@ -62,7 +62,8 @@ def test_a_row_asks_for_what_programs_can_do(row: Row) -> None:
     assert all(DONE.fullmatch(action.do) for action in row.begin)
     poisoned = {action.what.rpartition(":")[0] for action in row.begin if action.do == "poison"}
     for program in row.programs:
-        assert poisoned.isdisjoint(program.topics) is (program.bad == "none"), program.name
+        fails = not poisoned.isdisjoint(program.topics) or Action(0, "break", program.name) in row.begin
+        assert fails is (program.bad != "none"), program.name
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: str(row.id))

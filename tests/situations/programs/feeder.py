@@ -3,7 +3,7 @@
 import math
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Self
 
 from confluent_kafka import KafkaError, Message, Producer
@@ -27,6 +27,19 @@ class Fed:
 
     feed: Feed
     next_s: float
+    begun_s: float = field(init=False)
+    count: int = 0  # of records that had a timestamp
+
+    def __post_init__(self) -> None:
+        self.begun_s = self.next_s
+
+    def timestamp_ms(self, now_s: float) -> int:
+        """Of the next record, by the clock of its producer, which runs on from where it began; 0: by the right one."""
+        self.count += 1
+        for began_at_s, each in self.feed.clocks.values():
+            if self.count % each == 0:
+                return int(1000 * (began_at_s + now_s - self.begun_s))
+        return 0
 
     def due(self, now_s: float) -> int:
         """How many records are due and were not asked for yet, however long ago the last turn was."""
@@ -110,13 +123,16 @@ class Feeder:
             now = time.monotonic()
             with self._lock:
                 for (topic, partition), fed in self._fed.items():
-                    self._some(topic, partition, fed.due(now))
+                    for _ in range(fed.due(now)):
+                        self._some(topic, partition, 1, fed.timestamp_ms(now))
             self._producer.poll(0)
             self._over.wait(_TURN_S)
 
-    def _some(self, topic: str, partition: int, count: int) -> None:
+    def _some(self, topic: str, partition: int, count: int, timestamp_ms: int = 0) -> None:
         for _ in range(count):
-            self._producer.produce(topic, HEALTHY, partition=partition, on_delivery=self._written)
+            self._producer.produce(
+                topic, HEALTHY, partition=partition, timestamp=timestamp_ms, on_delivery=self._written
+            )
 
     def _written(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:

@@ -53,13 +53,14 @@ class Member:
         self._habit, _, parameter = spec.commit.partition(":")
         fixed, _, every = parameter.rpartition("@")
         self._fixed = int(fixed) if fixed else 0
-        self._every_s = float(every.removesuffix("s")) if self._habit in ("timer", "fixed") else 0.0
+        self._every_s = float(every.removesuffix("s")) if self._habit in ("timer", "last", "fixed") else 0.0
         self._log = Path(spec.log).open("a", buffering=1)  # noqa: SIM115  (as long as the process)
         self._life = Life(spec.life)
         self._committed_s = time.monotonic()
         self._reached: dict[tuple[str, int], int] = {}  # the next offset of what it processed and has not committed
         self._tries: dict[tuple[str, int, int], int] = {}
-        self._ends = self._rests = self._has_begun = False
+        self._waits: dict[tuple[str, int], float] = {}  # until when, of places whose next record is too new
+        self._ends = self._rests = self._has_begun = self._is_broken = False
         self._producer = self._of_transactions() if self._habit == "txn" else None
         self._consumer = Consumer(
             {
@@ -79,6 +80,8 @@ class Member:
     def run(self) -> None:
         """Until it is told to end, by SIGTERM, or has had enough."""
         signal.signal(signal.SIGTERM, self._end)
+        signal.signal(signal.SIGUSR1, self._break)
+        signal.signal(signal.SIGUSR2, self._mend)
         self._say(f"S {os.getpid()}")
         way, _, chosen = self._spec.subscribe.partition(":")
         if way == "assign":
@@ -91,7 +94,8 @@ class Member:
             self._consumer.assign(places)
             self._assigned(self._consumer, places)
         else:
-            self._consumer.subscribe(list(self._spec.topics), on_assign=self._assigned, on_revoke=self._revoked)
+            topics = [f"^{re.escape(topic)}-typo$" if way == "typo" else topic for topic in self._spec.topics]
+            self._consumer.subscribe(topics, on_assign=self._assigned, on_revoke=self._revoked)
         with suppress(Over):
             while not self._ends:
                 self._poll()
@@ -102,26 +106,50 @@ class Member:
     def _end(self, *_: object) -> None:
         self._ends = True
 
+    def _break(self, *_: object) -> None:
+        self._is_broken = True
+
+    def _mend(self, *_: object) -> None:
+        self._is_broken = False
+
     def _poll(self) -> None:
         if self._life.is_over(time.monotonic()):
             self._die()
         batch = [message for message in self._consumer.consume(self._spec.batch, 0.5) if message.error() is None]
         if self._spec.rests:
             self._rest(*self._spec.rests)
+        self._read_what_is_old_enough()
         paused: dict[tuple[str, int], int] = {}
         for message in batch:
             topic, partition, offset = _place(message)
-            if (topic, partition) in paused or self._process(message):
+            if (topic, partition) in paused or self._is_too_new(message) or self._process(message):
                 continue
             if self._spec.bad != "pause":
                 self._meet(message, batch)
                 return
             paused[topic, partition] = offset
         self._pause(paused)
-        if self._habit in ("batch", "txn") or (self._habit == "timer" and self._is_time()):
+        if self._habit in ("batch", "txn") or (self._habit in ("timer", "last") and self._is_time()):
             self._commit_reached()
         if self._habit == "fixed" and self._is_time():
             self._commit_of_others()
+
+    def _is_too_new(self, message: Message) -> bool:
+        """Whether it waits, at the front of its partition, until it is as old as it must be."""
+        due_s = message.timestamp()[1] / 1000 + self._spec.delay_s
+        if not self._spec.delay_s or due_s <= time.time():
+            return False
+        topic, partition, offset = _place(message)
+        self._waits[topic, partition] = due_s
+        place = TopicPartition(topic, partition, offset)
+        self._consumer.pause([place])
+        self._consumer.seek(place)
+        return True
+
+    def _read_what_is_old_enough(self) -> None:
+        for place in [place for place, due_s in self._waits.items() if due_s <= time.time()]:
+            del self._waits[place]
+            self._consumer.resume([TopicPartition(*place)])
 
     def _rest(self, rest_s: int, every_s: int) -> None:
         """All its partitions are paused at the end of each time, as where a queue is full."""
@@ -147,7 +175,8 @@ class Member:
         """Whether it could."""
         topic, partition, offset = _place(message)
         time.sleep(self._spec.work_ms / 1000)
-        if message.value() == POISON and not self._can_now((topic, partition, offset)):
+        is_bad = message.value() == POISON and not self._can_now((topic, partition, offset))
+        if is_bad or self._is_broken:
             self._say(f"F {topic}:{partition} {offset}")
             return False
         self._say(f"P {topic}:{partition} {offset}")
@@ -175,10 +204,19 @@ class Member:
         os.kill(os.getpid(), signal.SIGKILL)
 
     def _can_now(self, record: tuple[str, int, int]) -> bool:
-        """Poison is put aside by some, and works at a later try in others."""
+        """Poison is put aside by some, works at a later try in others, and takes its time in others."""
         bad, _, wanted = self._spec.bad.partition(":")
+        if bad == "slow":
+            self._is_slow_once(float(wanted))
+            return True
         self._tries[record] = self._tries.get(record, 0) + 1
         return bad == "dlq" or (bad == "retry" and self._tries[record] >= int(wanted))
+
+    def _is_slow_once(self, seconds: float) -> None:
+        """As where what it needs is loaded: whoever reads the record next finds that done, another member too."""
+        with suppress(FileExistsError):
+            Path(self._spec.log).with_name("slow").touch(exist_ok=False)
+            time.sleep(seconds)
 
     def _meet(self, message: Message, batch: list[Message]) -> None:
         """What it does about a record that it cannot process."""
@@ -227,6 +265,9 @@ class Member:
         if self._habit != "fixed":
             self._committed_s = time.monotonic()
         reached, self._reached = self._reached, {}
+        if self._habit == "last":  # and again, where nothing came
+            self._reached = reached
+            reached = {place: offset - 1 for place, offset in reached.items()}
         if reached and self._habit not in ("auto", "store", "none"):
             self._commit(reached)
 
@@ -250,7 +291,11 @@ class Member:
         self._say("A " + " ".join(f"{place.topic}:{place.partition}" for place in places))
 
     def _revoked(self, _: Consumer, places: list[TopicPartition]) -> None:
+        time.sleep(self._spec.revoke_s)
         self._commit_reached()
+        if self._habit == "last":
+            for place in places:
+                self._reached.pop((place.topic, place.partition), None)
         self._say("R " + " ".join(f"{place.topic}:{place.partition}" for place in places))
 
     def _say(self, what: str) -> None:

@@ -1,7 +1,7 @@
 """Records that are written in transactions: one after the other, some of them aborted; and one that stays open."""
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from confluent_kafka import Producer
@@ -24,9 +24,10 @@ def fed(bootstrap: str, topic: str, partitions: int, feed: Feed, failed: list[Ex
     def write() -> None:
         number = 0
         try:
-            while not over.wait(count / feed.per_s):
+            while not over.wait(0 if feed.held else count / feed.per_s):
                 number += 1
-                _transaction(producer, topic, dict.fromkeys(range(partitions), count))
+                counts = dict.fromkeys(range(partitions), count)
+                _transaction(producer, topic, counts, lambda: feed.held and over.wait(1 / feed.per_s))
                 if aborted and number % aborted == 0:
                     producer.abort_transaction(30)
                 else:
@@ -59,9 +60,16 @@ def _producer(bootstrap: str, name: str) -> Producer:
     return producer
 
 
-def _transaction(producer: Producer, topic: str, counts: Mapping[int, int]) -> None:
+def _transaction(
+    producer: Producer, topic: str, counts: Mapping[int, int], is_over: Callable[[], bool] = lambda: False
+) -> None:
+    """Records of each partition in turn; none after one of which it is over."""
     producer.begin_transaction()
-    for partition, count in counts.items():
-        for _ in range(count):
-            producer.produce(topic, HEALTHY, partition=partition)
+    for number in range(max(counts.values())):
+        for partition, count in counts.items():
+            if number < count:
+                producer.produce(topic, HEALTHY, partition=partition)
+        producer.poll(0)
+        if is_over():
+            break
     assert producer.flush(30) == 0

@@ -10,6 +10,12 @@ ALIKE = {"client.id": "app-1{n}"}
 NO_READER = Says(lag="no-reader")
 """A group between two runs has no reader: true, and nothing to be alarmed at."""
 
+TOO_FEW = r"(?m)\d+ members? for \d+ partitions|does not catch up|^stuck"
+"""Of a group that reads all that it is to read by now."""
+
+TOO_OLD = r"retention|\b\d+y\b|\b\d{3,}d|\b\d{4,}h"
+"""Ages of decades, and what would follow from them."""
+
 ROLLOUT = tuple(Action(15 * n, "term", f"app-{n}") for n in range(4))
 ROLLOUT_TIME = "a pod is replaced each 15 s"
 
@@ -90,6 +96,72 @@ ROWS = (
         programs=(Program(commit="timer:60", members=2),),
         feed=Feed(per_s=5),
         warm_s=190,
+    ),
+    Row(
+        id="h-timer-120s",
+        healthy=True,
+        cause="writes a file each 2 minutes, and commits only then: a lag up to 240 is its habit",
+        programs=(Program(commit="timer:120"),),
+        warm_s=275,
+        wrong=Says(describe=TOO_FEW),
+    ),
+    Row(
+        id="h-last-offset",
+        healthy=True,
+        cause="commits the last record's offset, not the next one: a lag of 1 for ever, and all is processed",
+        programs=(Program(commit="last:5"),),
+        topics={"t": 3},
+        feed=Feed(burst=(1, 10)),
+        warm_s=90,
+        wrong=Says(lag="warn"),
+    ),
+    Row(
+        id="h-last-offset-quiet",
+        healthy=True,
+        cause="as h-last-offset, and no more records arrive: what it commits again is the last record, which is done",
+        programs=(Program(commit="last:5"),),
+        topics={"t": 3},
+        feed=Feed(burst=(1, 10)),
+        warm_s=90,
+        begin=(Action(0, "quiet"),),
+    ),
+    Row(
+        id="h-gc-pause",
+        healthy=True,
+        cause="its process stands for 25 s, as in a long garbage collection; its session is 45 s, and it catches up",
+        programs=(Program(commit="each", settings={"session.timeout.ms": "45000"}),),
+        topics={"t": 3},
+        begin=tuple(Action(at + wait, do) for at in (10, 105, 585) for wait, do in ((0, "stop"), (25, "cont"))),
+        wrong=Says(rules="rebalance-storm", history="crash-loop|session-expired"),
+    ),
+    Row(
+        id="h-clocks-off",
+        healthy=True,
+        cause="records of t:0 have times of 1970, those of t:1 of 2033, by the clocks of their producers; it keeps up",
+        programs=(Program(commit="auto"),),
+        topics={"t": 3},
+        topic_settings={"message.timestamp.after.max.ms": str(2**63 - 1), "retention.ms": "-1"},
+        feed=Feed(clocks={"t:0": (86_400, 1), "t:1": (2_000_000_000, 1)}),
+        wrong=Says(lag="warn", describe=TOO_OLD, doctor=TOO_OLD),
+    ),
+    Row(
+        id="h-clock-of-one",
+        healthy=True,
+        cause="as h-clocks-off, of one producer of two: each second record has a right time, and retention is 7 days",
+        programs=(Program(commit="auto"),),
+        topics={"t": 3},
+        topic_settings={"message.timestamp.after.max.ms": str(2**63 - 1), "retention.ms": "604800000"},
+        feed=Feed(clocks={"t:0": (86_400, 2), "t:1": (2_000_000_000, 2)}),
+        wrong=Says(lag="warn", describe=TOO_OLD, doctor=TOO_OLD),
+    ),
+    Row(
+        id="h-delay-queue",
+        healthy=True,
+        cause="a topic for tries after 3 minutes: each record waits until it is so old; a lag of 12 is its habit",
+        programs=(Program(commit="each", delay_s=180),),
+        feed=Feed(burst=(1, 15)),
+        warm_s=260,
+        wrong=Says(lag="warn", describe=TOO_FEW),
     ),
     Row(
         id="h-low-traffic",

@@ -31,6 +31,21 @@ ROWS = (
         harms=("reset",),
     ),
     Row(
+        id="refused",
+        cause="a deploy brings another assignor: the new member may not join, and the old one alone is too slow",
+        programs=(
+            Program(commit="each", members=2, work_ms=300, settings={"partition.assignment.strategy": "range"}),
+            Program(commit="each", name="new", waits=True, settings={"partition.assignment.strategy": "roundrobin"}),
+        ),
+        topics={"t": 4},
+        feed=Feed(per_s=1.25),
+        begin=(Action(0, "end", "app-1"), Action(2, "start", "new")),
+        allowed=Says(lag="warn", rules="large-gap skewed-lag"),
+        wrong=Says(rules="rebalance-storm rebalance-waits", history="crash-loop|session-expired"),
+        harms=("reset", "evict"),
+        unseen="a member that the group refuses leaves nothing in the log",
+    ),
+    Row(
         id="intruder",
         cause="somebody's laptop is a member: its partitions are read there, and nothing is committed",
         programs=(

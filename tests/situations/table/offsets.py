@@ -2,6 +2,8 @@
 
 from tests.situations.row import Action, At, Feed, Later, Moment, Program, Row, Says
 
+CONSUMER = {"group.protocol": "consumer"}
+
 ROWS = (
     Row(
         id="reset-back",
@@ -40,6 +42,26 @@ ROWS = (
         wrong=Says(lag="stop stall", rules="stalled-commits"),
         harms=("reset",),
         helps=("delete-offsets old",),
+    ),
+    Row(
+        id="pattern-typo",
+        cause="a deploy brings a subscription that matches no topic: two members stand idle, and t has records to read",
+        programs=(
+            Program(commit="each", members=2, settings=CONSUMER),
+            Program(commit="each", members=2, name="new", subscribe="typo", waits=True, settings=CONSUMER),
+        ),
+        topics={"t": 4},
+        begin=(*(Action(n, "end", f"app-{n}") for n in (0, 1)), *(Action(3 + n, "start", f"new-{n}") for n in (0, 1))),
+        right=Says(lag="unsubscribed", rules="unsubscribed"),
+        allowed=Says(rules="idle-members"),
+        wrong=Says(
+            lag="stop stall",
+            rules="stalled-commits",
+            describe="members? fewer|no partition is behind|has left|check again",
+            doctor="members? fewer",
+            history="crash-loop",
+        ),
+        harms=("delete-offsets", "delete", "reset", "evict"),
     ),
     Row(
         id="service-down",

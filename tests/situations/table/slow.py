@@ -5,6 +5,12 @@ from tests.situations.row import Action, At, Feed, Later, Moment, Program, Row, 
 POISON = (Action(0, "poison", "t:0"),)
 SKIP = ("reset --to-offset t:0=P+1 --save-skipped",)
 MINUTE = {"max.poll.interval.ms": "60000"}
+COOPERATIVE = {"partition.assignment.strategy": "cooperative-sticky", "max.poll.interval.ms": "600000"}
+ALL_AT_ONCE = (
+    r"(all|every|each|both)\b[^\n]*(at once|at the same|same moment|same time|together)"
+    r"|depend(s|ency)\b|what (they|all of them|all members) (use|need|call)"
+)
+"""What stops all that a group does at one moment is no record, but something that its members share."""
 
 ROWS = (
     Row(
@@ -70,6 +76,67 @@ ROWS = (
         wrong=Says(history="session-expired"),
         harms=("reset",),
         timeouts="max.poll.interval.ms 30 s",
+    ),
+    Row(
+        id="slow-once",
+        cause="record P takes 90 s this once: the member that has it is late for max.poll.interval.ms of 30 s",
+        programs=(Program(commit="each", members=2, bad="slow:90", settings={"max.poll.interval.ms": "30000"}),),
+        topics={"t": 4},
+        begin=POISON,
+        at=(At("t:0", offset="P"), At("t:1")),
+        right=Says(lag="stop", rules="stalled-commits", describe="<P>|max.poll.interval.ms"),
+        allowed=Says(rules="poll-interval"),
+        harms=("reset",),
+        timeouts="max.poll.interval.ms 30 s",
+        later=Later(
+            Moment.TWO_MINUTES,
+            "it was put out of the group, is back, and all partitions are read",
+            healthy=True,
+            reads=("t:0", "t:1", "t:2", "t:3"),
+            allowed=Says(rules="poll-interval"),
+            wrong=Says(lag="warn", rules="rebalance-storm", history="crash-loop|session-expired"),
+        ),
+    ),
+    Row(
+        id="database-down",
+        cause="the database is down for 5 minutes: each member tries each record again and again; no record is bad",
+        programs=(Program(commit="each", members=2, bad="seek"),),
+        topics={"t": 4},
+        begin=(Action(0, "break", "app"), Action(300, "mend", "app")),
+        at=(At("t:0", committed="C C+1"), At("t:1"), At("t:2"), At("t:3")),
+        right=Says(describe=ALL_AT_ONCE, doctor=ALL_AT_ONCE),
+        allowed=Says(lag="stop stall", rules="stalled-commits"),
+        wrong=Says(describe="cannot be processed|max.poll.interval.ms", doctor="a record that cannot be processed"),
+        harms=("reset", "evict"),
+        later=Later(
+            Moment.TEN_MINUTES,
+            "the database is back since 5 minutes, and all records are processed",
+            healthy=True,
+            reads=("t:0", "t:1", "t:2", "t:3"),
+            wrong=Says(lag="warn"),
+        ),
+    ),
+    Row(
+        id="revoke-blocks",
+        cause="a third member joins; the callback of app-0 for revoked partitions hangs for 4 minutes, and all wait",
+        programs=(
+            Program(commit="each", name="app", revoke_s=240, settings=COOPERATIVE),
+            Program(commit="each", name="other", settings=COOPERATIVE),
+            Program(commit="each", name="third", waits=True, settings=COOPERATIVE),
+        ),
+        topics={"t": 6},
+        begin=(Action(0, "start", "third"),),
+        right=Says(rules="rebalance-waits", describe="app-0"),
+        allowed=Says(lag="stop stall no-reader"),
+        wrong=Says(describe="check again", history="crash-loop|session-expired"),
+        harms=("reset", "evict other-0", "evict third-0"),
+        later=Later(
+            Moment.TEN_MINUTES,
+            "the callback has ended, the three members share the partitions, and read all",
+            healthy=True,
+            reads=tuple(f"t:{n}" for n in range(6)),
+            wrong=Says(lag="warn", rules="rebalance-storm"),
+        ),
     ),
     Row(
         id="too-slow",

@@ -23,6 +23,19 @@ ROWS = (
         wrong=NO_TRANSACTION,
     ),
     Row(
+        id="h-txn-45s",
+        healthy=True,
+        cause="its producer's transactions take 45 s (Flink, by checkpoints): it reads each when it is committed",
+        programs=(Program(commit="each", settings={"isolation.level": "read_committed"}),),
+        feed=Feed(transaction=(90, 0), held=True),
+        warm_s=140,
+        wrong=Says(
+            lag="warn",
+            rules="lso-stuck hanging-transaction hanging-offsets-transaction",
+            describe=r"\d+ members? for \d+ partitions|does not catch up",
+        ),
+    ),
+    Row(
         id="h-eos",
         healthy=True,
         cause="offsets are committed in transactions with what it writes to another topic",
