@@ -4,6 +4,7 @@ A copy is the same row begun again under other names, side by side with the rows
 own; the one of the wanted shape is executed as it is printed there, and then the truth is checked again.
 """
 
+import math
 import os
 import shlex
 from collections import deque
@@ -40,6 +41,9 @@ _PRINTED_WITHIN_S: Final = 60
 _BETWEEN_LOOKS_S: Final = 5
 _CONTROL_S: Final = EFFECT_S
 """Before a command, so that what a group does by itself is known of as long a time."""
+
+_TRIED_WITHIN_S: Final = _PRINTED_WITHIN_S + _CONTROL_S + 2 * (EFFECT_S + _CLOSES_WITHIN_S)
+"""From the moment that a copy is begun for to its end: two commands, as a skip and a restart."""
 
 _BETWEEN_RESTARTS_S: Final = 6
 _NOT_YET: Final = 9
@@ -84,8 +88,10 @@ class Copies:
         clusters: Mapping[str, Cluster],
         readers: Executor,
         tell: Callable[[str], None],
+        until_s: float = math.inf,
     ) -> None:
         self._staged, self._clusters, self._readers, self._tell = staged, clusters, readers, tell
+        self._until_s = until_s
         self._last: Moment | None = None
         self._wanted: list[Advice] = []
         self._due: deque[Advice] = deque()
@@ -100,7 +106,10 @@ class Copies:
             its.world.commit(_BYSTANDER, {(_BYSTANDER, 0): 1})
 
     def expect(self, rows: Iterable[Row], last: Moment, earlier: Sequence[Result]) -> None:
-        """Begin together with the rows what earlier runs printed of them, and what helps in words."""
+        """What earlier runs printed of rows, and what helps in words, is tried without waiting for a look at the row.
+
+        What takes longest comes first.
+        """
         self._last = last
         table = {row.id: row for row in rows}
         wanted = []
@@ -114,7 +123,7 @@ class Copies:
                     for command in cell.commands:
                         if is_tried_in_a_copy(command, table[result.row]):
                             wanted.append(Advice(table[result.row], result.moment, cell.verb, command))
-        self._due += filter(self._is_new, wanted)
+        self._due += sorted(filter(self._is_new, wanted), key=lambda advice: -advice.moment.seconds)
 
     def looked(self, stage: Stage, moment: Moment, commands: Mapping[str, Mapping[str, str]]) -> None:
         """Try what was printed of a row, by verb and shape, if it was not printed before."""
@@ -137,10 +146,15 @@ class Copies:
             self._originals.append(self._try(first, self._follow_after(reads, stage, first)))
         self._due += changing
 
-    def tick(self, now_s: float, ended: Mapping[str, int]) -> None:
-        """Take each copy on by one step, and one row's commands that read."""
+    def tick(self, now_s: float, ended: Mapping[str, int], *, is_quiet: bool) -> None:
+        """Take each copy on by one step, and one row's commands that read.
+
+        Copies begin when it `is_quiet`, so that all looks at rows are in time; those that live up to the last look
+        begin with the rows.
+        """
         self._now = now_s
-        if self._due and len(self._playing) < MOST and self._next_start <= now_s:
+        may_begin = self._due and (is_quiet or self._due[0].moment is self._last)
+        if may_begin and len(self._playing) < MOST and self._next_start <= now_s:
             self._next_start = now_s + START_GAP_S
             self._begin(self._due.popleft())
         for name, (stage, play) in list(self._playing.items()):
@@ -188,6 +202,9 @@ class Copies:
         self._tell(f"{advice.moment:>3}  {advice.row.id:<22} {tried.line()}")
 
     def _begin(self, advice: Advice) -> None:
+        if self._now + advice.row.warm_s + advice.moment.seconds + _TRIED_WITHIN_S > self._until_s:
+            self._keep(advice, Outcome.NOT_TRIED, "no time is left for a copy; the next run tries it earlier")
+            return
         name = f"{advice.row.id}-copy{next(self._numbers)}"
         try:
             stage = self._staged(advice.row, name)

@@ -26,7 +26,7 @@ JUDGES: Final = 2
 _TICK_S: Final = 0.1
 _LOOK_S: Final = 15.0
 """Until a look has been taken, at the most."""
-_REPEATED_AT_ONCE: Final = 3
+_REPEATED_AT_ONCE: Final = 6
 
 Tell = Callable[[str], None]
 
@@ -73,7 +73,7 @@ def run(
             make_fleet(clusters[ONE].world)
         addresses = " and ".join(its.world.bootstrap for its in clusters.values())
         tell(f"{len(rows)} rows on {addresses}, logs in {directory}")
-        copies = Copies(staged, clusters, readers, tell) if advice else None
+        copies = Copies(staged, clusters, readers, tell, until_s) if advice else None
         if copies:
             copies.expect(rows, moments[-1], stored())
         running = _Run(stages, staged, moments, nursery, judges, tell, repeats, until_s, copies, with_fleet=with_fleet)
@@ -169,13 +169,18 @@ class _Run:
             while len(self._asked) < JUDGES and (look := self._looks.next_due(now)):
                 self._ask(look)
             self._collect()
-            self._repeat()
+            is_quiet = self._is_quiet()
+            self._repeat(is_quiet=is_quiet)
             if self._copies:
-                self._copies.tick(now, ended)
+                self._copies.tick(now, ended, is_quiet=is_quiet)
             if self._with_fleet and self._fleet is None and self._is_judged():
                 self._look_at_fleet()
             time.sleep(_TICK_S)
         return [*self._that_count(), *self._of_fleet()]
+
+    def _is_quiet(self) -> bool:
+        """All rows have begun, and nothing is to come of them but their last looks."""
+        return all(plays.count > 1 or plays.is_near_its_end() for plays in self._plays.values())
 
     def _is_judged(self) -> bool:
         return all(plays.are_over() for plays in self._plays.values())
@@ -241,13 +246,13 @@ class _Run:
         result = Result(row.id, look.moment, cells, digest(row), void)
         plays = self._plays[row.id]
         plays.keep(result)
-        self._tell(result.line() + (f" (try {plays.count})" if plays.count > 1 else ""))
+        self._tell(result.line() + (f" (try {plays.count})" if look.stage != row.id else ""))
 
-    def _repeat(self) -> None:
+    def _repeat(self, *, is_quiet: bool) -> None:
         """Play rows again, a few at once: a machine that was too busy is not helped by more."""
-        open_ = sum(plays.count > 1 and bool(plays.to_come) for plays in self._plays.values())
+        open_ = sum(plays.count > 1 and not plays.is_near_its_end() for plays in self._plays.values())
         for name, plays in self._plays.items():
-            moments = plays.to_repeat()
+            moments = plays.to_repeat(is_quiet=is_quiet)
             if not moments or open_ >= _REPEATED_AT_ONCE:
                 continue
             row = self._stages[name].row
@@ -255,15 +260,15 @@ class _Run:
                 self._tell(f"     {name}: no time is left to play it again")
                 plays.end()
                 continue
-            self._tell(f"     {name}: is played again, until {moments[-1]}")
-            open_ += 1
-            plays.begin_again(moments)
-            again = f"{name}-again{plays.count - 1}"
+            again = f"{name}-again{plays.count}"
             try:
                 stage = self._staged(row, again)
             except Exception as error:  # one row that cannot be played again must not end the run of all
                 self._tell(f"     {name}: cannot be played again: {error!r}")
                 plays.end()
                 continue
+            self._tell(f"     {name}: is played again, until {moments[-1]}")
+            open_ += 1
+            plays.begin_again(moments)
             self._row_of[again] = name
             self._stages[again] = stage

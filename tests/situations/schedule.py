@@ -70,12 +70,16 @@ NO_REPEATS: Final = Repeats()
 
 
 class Plays:
-    """The looks at one row: of its play and, where a look must be repeated, of further ones up to that moment."""
+    """The looks at one row: of its play and, where a look must be repeated, of further ones up to that moment.
+
+    A further play may run while the first one comes to its last look: most of its minutes nothing is due.
+    """
 
     def __init__(self, moments: Sequence[Moment], repeats: Repeats) -> None:
         self.count, self._repeats = 1, repeats
         self.to_look_at = list(moments)  # in this play
-        self.to_come = list(moments)  # of them
+        self.to_come = list(moments)  # of all plays
+        self._last = list(moments)[-1:]
         self._results: dict[Moment, Result] = {}
         self._wanted = tuple(moments)
         self._has_ended = False
@@ -91,9 +95,17 @@ class Plays:
         """One result of each moment."""
         return [self._results[moment] for moment in sorted(self._results, key=lambda moment: moment.seconds)]
 
-    def to_repeat(self) -> list[Moment]:
-        """The moments that a further play is for; none while one runs, and after the most of them."""
-        if self.to_come or self._has_ended or self.count >= self._repeats.most_plays:
+    def is_near_its_end(self) -> bool:
+        """Whether no play runs but the first one, of which the last look alone may be to come."""
+        return self.to_come in ([], self._last)
+
+    def to_repeat(self, *, is_quiet: bool = False) -> list[Moment]:
+        """The moments that a further play is for; none while one runs, and after the most of them.
+
+        If it `is_quiet`, none but the last look of any row is to come.
+        """
+        runs = not self.is_near_its_end() if is_quiet else bool(self.to_come)
+        if runs or self._has_ended or self.count >= self._repeats.most_plays:
             return []
         return [result.moment for result in self.that_count() if self._repeats.must(result)]
 
@@ -102,12 +114,11 @@ class Plays:
         self.count += 1
         self._wanted = tuple(moments)
         self.to_look_at = [moment for moment in Moment if moment.seconds <= moments[-1].seconds]
-        self.to_come = list(self.to_look_at)
+        self.to_come += self.to_look_at
 
     def end(self) -> None:
-        """No further play, nor looks of one that did not begin."""
+        """No further play."""
         self._has_ended = True
-        self.to_come = []
 
     def are_over(self) -> bool:
         """Whether all looks were taken, and none must be repeated."""

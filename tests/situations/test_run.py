@@ -166,20 +166,33 @@ def test_what_is_void_again_is_played_as_often_as_is_asked_for(play: Play) -> No
     assert sum("is played again" in line for line in told) == 2
 
 
-def test_a_row_is_played_again_when_all_its_looks_are_over(play: Play) -> None:
-    _, told = play({"a": (1,), "b": ()})
+def test_a_row_is_played_again_when_only_last_looks_are_to_come(play: Play) -> None:
+    """Of any row: what is played again must not make other looks late."""
+    results, told = play({"a": (1,), "b": ()})
     again = told.index("     a: is played again, until 30s")
-    assert sum(line.split()[:2] == ["2m", "a"] for line in told[:again]) == 1
+    assert [line.split()[:2] for line in told[:again]] == [["30s", "a"], ["30s", "b"]]
+    assert [(result.row, result.moment, result.void) for result in results] == [
+        (row, moment, "") for row in "ab" for moment in MOMENTS
+    ]
+
+
+def test_a_row_whose_last_look_was_void_too_is_played_once_more(play: Play) -> None:
+    results, told = play({"a": (1, 2)}, most_plays=3)
+    assert [result.void for result in results] == ["", ""]
+    assert [line for line in told if "again" in line] == [
+        "     a: is played again, until 30s",
+        "     a: is played again, until 2m",
+    ]
 
 
 def test_only_a_few_are_played_again_at_once(play: Play) -> None:
-    rows = dict.fromkeys("abcdef", (1,))
+    rows = dict.fromkeys("abcdefghi", (1,))
     results, told = play(rows)
-    assert [result.void for result in results] == [""] * 12
+    assert [result.void for result in results] == [""] * 18
     again = [n for n, line in enumerate(told) if "is played again" in line]
     first_end = next(n for n, line in enumerate(told) if "(try 2)" in line)
-    assert sum(n < first_end for n in again) == 3
-    assert len(again) == 6
+    assert sum(n < first_end for n in again) == 6
+    assert len(again) == 9
 
 
 def test_without_time_for_another_play_the_first_results_count(play: Play) -> None:

@@ -4,10 +4,16 @@ from dataclasses import replace
 
 import pytest
 
+from tests.situations.__main__ import MOST_S
 from tests.situations.results import Result
 from tests.situations.row import Moment
-from tests.situations.schedule import Look, Looks, Plays, Repeats, chosen, is_late
+from tests.situations.schedule import START_GAP_S, Look, Looks, Plays, Repeats, chosen, is_late
 from tests.situations.table import ROWS
+
+TO_START_S = 60
+"""Until all brokers run and the topics of all rows are made."""
+TO_SPARE_S = 4 * 60
+"""For commands that are printed at the last looks, plays of what was void, and the fleet."""
 
 
 def test_looks_come_when_they_are_due() -> None:
@@ -73,6 +79,27 @@ def test_a_look_that_was_void_is_replaced_and_no_other(
         plays.keep(result)
     assert [result.digest for result in plays.that_count()] == count
     assert plays.are_over()
+
+
+def test_before_the_last_look_what_was_void_can_be_played_again() -> None:
+    plays = Plays((EARLY, LATER), Repeats(lambda result: bool(result.void)))
+    assert not plays.is_near_its_end()
+    plays.keep(of(EARLY, "1", "late"))
+    assert plays.is_near_its_end()
+    assert plays.to_repeat() == []
+    assert plays.to_repeat(is_quiet=True) == [EARLY]
+    plays.begin_again([EARLY])
+    assert plays.to_repeat(is_quiet=True) == []
+    plays.keep(of(LATER, "1"))
+    plays.keep(of(EARLY, "2"))
+    assert [result.digest for result in plays.that_count()] == ["2", "1"]
+    assert plays.are_over()
+
+
+def test_the_whole_table_is_looked_at_well_within_the_time_of_a_run() -> None:
+    """Copies begin when all rows have been looked at after 2 minutes, and are over before the last looks are."""
+    begins = [n * START_GAP_S + row.warm_s for n, row in enumerate(chosen(ROWS, ""))]
+    assert TO_START_S + max(begins) + Moment.TEN_MINUTES.seconds < MOST_S - TO_SPARE_S
 
 
 def test_an_answer_that_was_judged_is_not_replaced_by_a_look_that_was_not() -> None:

@@ -128,7 +128,7 @@ ROWS = (
         begin=(Action(0, "start", "third"),),
         right=Says(rules="rebalance-waits", describe="app-0"),
         allowed=Says(lag="stop stall no-reader"),
-        wrong=Says(describe="check again", history="crash-loop|session-expired"),
+        wrong=Says(history="crash-loop|session-expired"),
         harms=("reset", "evict other-0", "evict third-0"),
         later=Later(
             Moment.TEN_MINUTES,
