@@ -201,15 +201,15 @@ class Stage:
             programs = [program for program in self.row.programs if program.group == group]
             groups[real] = Group(
                 did=self.truth(group),
-                committed=committed[group],
+                committed={place: at for place, at in committed[group].items() if place[0] not in self._deleted},
                 in_flight=max(program.batch if program.commit == "auto" else 0 for program in programs),
                 members=self._world.clients(real),
                 pids={member.name: member.pid for member in self._members
                       if member.pid is not None and member.program in programs},
             )  # fmt: skip
-        places = {(real, n) for topic, real in self.topics.items() for n in range(self.row.topics[topic])}
+        here = {topic: real for topic, real in self.topics.items() if real not in self._deleted}
+        places = {(real, n) for topic, real in here.items() for n in range(self.row.topics[topic])}
         places |= {place for group in groups.values() for place in group.committed}  # some rows add partitions
-        places = {place for place in places if place[0] not in self._deleted}
         return State(int(time.time() * 1000), groups, {place: self._log(place, groups.values()) for place in places})
 
     def _log(self, place: Place, groups: Iterable[Group]) -> Log:

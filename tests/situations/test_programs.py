@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,125 @@ def test_a_pause_passes_nothing_that_was_not_processed(
         wait_for(lambda: world.committed(group).get((topic, 1), (0,))[0] > 60, "a commit of the other partition")
         passed = range(world.committed(group)[topic, 0][0])
         assert stage.truth("g").unprocessed((topic, 0), passed) in ([], [poison])
+
+
+def test_the_clock_of_a_producer_runs_on_from_where_it_began() -> None:
+    """Each record, or each second one; others have the right time."""
+    off = Fed(Feed(clocks={"t:0": (86_400, 1)}), next_s=10.0)
+    assert [off.timestamp_ms(now_s) for now_s in (10.0, 12.5)] == [86_400_000, 86_402_500]
+    of_two = Fed(Feed(clocks={"t:0": (86_400, 2)}), next_s=10.0)
+    assert [of_two.timestamp_ms(11.0) for _ in range(4)] == [0, 86_401_000, 0, 86_401_000]
+    assert Fed(Feed(), next_s=10.0).timestamp_ms(11.0) == 0
+
+
+def test_a_member_that_is_broken_fails_at_each_record_and_goes_on_when_it_is_mended(
+    world: KafkaWorld, name: Callable[[str], str], tmp_path: Path
+) -> None:
+    row = Row(id="row", cause="", programs=(Program(commit="each", bad="seek"),), topics={"t": 1}, feed=Feed(per_s=20))
+    with Nursery() as nursery, Feeder(world.bootstrap) as feeder:
+        stage = Stage(row, name("situation"), world, nursery, feeder, tmp_path)
+        topic = world.topic(stage.topics["t"])
+        stage.start()
+        wait_for(lambda: stage.truth("g").processed, "a record")
+        stage.do(Action(0, "break", "app"), 0.0)
+        failed = wait_for(lambda: stage.truth("g").failed.get((topic, 0)), "a failure")
+        assert len(failed) == 1
+        [offset] = failed
+        wait_for(lambda: len(stage.truth("g").failed[topic, 0][offset]) > 1, "another try")
+        assert offset not in stage.truth("g").processed[topic, 0]
+        stage.do(Action(0, "mend", "app"), 0.0)
+        wait_for(lambda: offset + 1 in stage.truth("g").processed[topic, 0], "the records after it")
+
+
+def test_the_offset_of_the_last_record_is_committed_again_and_again(
+    world: KafkaWorld, name: Callable[[str], str], tmp_path: Path
+) -> None:
+    row = Row(id="row", cause="", programs=(Program(commit="last:1"),), topics={"t": 1}, feed=Feed(per_s=0))
+    with Nursery() as nursery, Feeder(world.bootstrap) as feeder:
+        stage = Stage(row, name("situation"), world, nursery, feeder, tmp_path)
+        topic = world.topic(stage.topics["t"])
+        world.produce(topic, 5)
+        stage.start()
+        wait_for(lambda: 4 in stage.truth("g").processed.get((topic, 0), ()), "all records")
+        wait_for(lambda: [n for _, n in stage.truth("g").committed.get((topic, 0), ())][-2:] == [4, 4], "two commits")
+        assert world.committed(stage.groups["g"])[topic, 0][0] == 4
+
+
+def test_a_record_waits_until_it_is_old_and_those_after_it_do_too(
+    world: KafkaWorld, name: Callable[[str], str], tmp_path: Path
+) -> None:
+    row = Row(id="row", cause="", programs=(Program(commit="each", delay_s=3),), topics={"t": 1}, feed=Feed(per_s=2))
+    with Nursery() as nursery, Feeder(world.bootstrap) as feeder:
+        stage = Stage(row, name("situation"), world, nursery, feeder, tmp_path)
+        topic = world.topic(stage.topics["t"])
+        stage.start()
+        wait_for(lambda: len(stage.truth("g").processed.get((topic, 0), {})) > 5, "six records")
+        done = stage.truth("g").processed[topic, 0]
+        assert sorted(done) == list(range(len(done)))
+        assert feeder.end(topic, 0) - max(done) >= 5
+
+
+def test_a_record_is_slow_for_the_first_who_reads_it(
+    world: KafkaWorld, name: Callable[[str], str], tmp_path: Path
+) -> None:
+    """The other member finds what was loaded."""
+    program = Program(commit="each", bad="slow:60", settings={"max.poll.interval.ms": "10000"})
+    row = Row(id="row", cause="", programs=(program, replace(program, name="other", waits=True)), topics={"t": 1})
+    with Nursery() as nursery, Feeder(world.bootstrap) as feeder:
+        stage = Stage(row, name("situation"), world, nursery, feeder, tmp_path)
+        topic = world.topic(stage.topics["t"])
+        stage.start()
+        wait_for(lambda: stage.truth("g").processed, "a record")
+        feeder.poison(topic, 0)
+        poison = wait_for(lambda: feeder.poisoned(topic, 0), "the poison written")[0]
+        wait_for(lambda: (tmp_path / "slow").exists(), "the first try")
+        stage.do(Action(0, "start", "other"), 0.0)
+        wait_for(lambda: poison in stage.truth("g").processed[topic, 0], "the record processed", 45)
+        assert f" P {topic}:0 {poison}\n" in (tmp_path / "other-0.log").read_text()
+
+
+def test_a_topic_that_was_deleted_has_no_truth_and_the_others_have(
+    world: KafkaWorld, name: Callable[[str], str], tmp_path: Path
+) -> None:
+    row = Row(
+        id="row",
+        cause="",
+        programs=(Program(commit="each", topics=("kept", "gone")),),
+        topics={"kept": 1, "gone": 1},
+        begin=(Action(0, "quiet", "gone"), Action(1, "delete", "gone")),
+    )
+    with Nursery() as nursery, Feeder(world.bootstrap) as feeder:
+        stage = Stage(row, name("situation"), world, nursery, feeder, tmp_path)
+        kept, gone = (world.topic(stage.topics[each]) for each in row.topics)
+        stage.start()
+        wait_for(lambda: len(stage.truth("g").processed) == 2, "records of both")
+        stage.begin(0.0)
+        stage.tick(0.0, {})
+        stage.tick(1.0, {})
+        assert stage.holds(1.0, Moment.HALF_A_MINUTE) == ""
+        assert gone not in world.topics()
+        state = stage.state()
+        assert {topic for topic, _ in state.logs} == {kept}
+        assert {topic for group in state.groups.values() for topic, _ in group.committed} == {kept}
+        assert feeder.feeds(kept, 0)
+        assert not feeder.feeds(gone, 0)
+
+
+def test_a_transaction_is_open_as_long_as_its_records_take(
+    world: KafkaWorld, name: Callable[[str], str], tmp_path: Path
+) -> None:
+    feed = Feed(per_s=20, transaction=(100, 0), held=True)
+    row = Row(id="row", cause="", programs=(Program(commit="each"),), topics={"t": 1}, feed=feed)
+    with Nursery() as nursery, Feeder(world.bootstrap) as feeder:
+        stage = Stage(row, name("situation"), world, nursery, feeder, tmp_path)
+        topic = world.topic(stage.topics["t"])
+        stage.start()
+        try:
+            wait_for(lambda: world.end(topic, 0) > 5, "records of an open transaction")
+            assert stage.truth("g").processed == {}
+            wait_for(lambda: 99 in stage.truth("g").processed.get((topic, 0), ()), "the transaction read")
+        finally:
+            stage.stop()
 
 
 def test_poison_that_no_row_means_is_no_situation(

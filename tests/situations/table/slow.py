@@ -7,7 +7,7 @@ SKIP = ("reset --to-offset t:0=P+1 --save-skipped",)
 MINUTE = {"max.poll.interval.ms": "60000"}
 COOPERATIVE = {"partition.assignment.strategy": "cooperative-sticky", "max.poll.interval.ms": "600000"}
 ALL_AT_ONCE = (
-    r"(all|every|each|both)\b[^\n]*(at once|at the same|same moment|same time|together)"
+    r"(all|every|each|both)\b[^\n]*(at once|at the same|same moment|same time|together|of each other)"
     r"|depend(s|ency)\b|what (they|all of them|all members) (use|need|call)"
 )
 """What stops all that a group does at one moment is no record, but something that its members share."""
@@ -106,7 +106,7 @@ ROWS = (
         at=(At("t:0", committed="C C+1"), At("t:1"), At("t:2"), At("t:3")),
         right=Says(describe=ALL_AT_ONCE, doctor=ALL_AT_ONCE),
         allowed=Says(lag="stop stall", rules="stalled-commits"),
-        wrong=Says(describe="cannot be processed|max.poll.interval.ms", doctor="a record that cannot be processed"),
+        wrong=Says(describe="cannot be processed(?!, or)"),
         harms=("reset", "evict"),
         later=Later(
             Moment.TEN_MINUTES,
