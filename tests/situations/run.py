@@ -26,6 +26,8 @@ JUDGES: Final = 2
 _TICK_S: Final = 0.1
 _LOOK_S: Final = 15.0
 """Until a look has been taken, at the most."""
+_FLEET_S: Final = 90.0
+"""Until the truth of all rows has been read, and the fleet been looked at."""
 _REPEATED_AT_ONCE: Final = 6
 
 Tell = Callable[[str], None]
@@ -256,7 +258,8 @@ class _Run:
             if not moments or open_ >= _REPEATED_AT_ONCE:
                 continue
             row = self._stages[name].row
-            if time.time() + row.warm_s + moments[-1].seconds + _LOOK_S > self._until_s:
+            last_s = _LOOK_S + (_FLEET_S if self._with_fleet else 0)
+            if time.time() + row.warm_s + moments[-1].seconds + last_s > self._until_s:
                 self._tell(f"     {name}: no time is left to play it again")
                 plays.end()
                 continue

@@ -3,6 +3,7 @@
 from tests.situations.row import Action, At, Feed, Later, Moment, Program, Row, Says
 
 CONSUMER = {"group.protocol": "consumer"}
+NO_MORE = "(deleted|not exist|no longer|does not know)"
 
 ROWS = (
     Row(
@@ -62,6 +63,26 @@ ROWS = (
             history="crash-loop",
         ),
         harms=("delete-offsets", "delete", "reset", "evict"),
+    ),
+    Row(
+        id="topic-deleted",
+        cause="somebody deleted bills, one of its two topics; for 5 minutes its members ask for it, and read the other",
+        programs=(Program(commit="each", members=2, topics=("kept", "bills")),),
+        topics={"kept": 2, "bills": 2},
+        begin=(Action(0, "quiet", "bills"), Action(2, "delete", "bills")),
+        at=(At("bills:0"), At("bills:1")),
+        reads=("kept:0", "kept:1"),
+        right=Says(
+            rules="topic-gone",
+            describe=f"bills.*{NO_MORE}|{NO_MORE}.*bills",
+        ),
+        wrong=Says(
+            lag="unsubscribed stop stall",
+            rules="unsubscribed stalled-commits never-read out-of-range",
+            describe="changed the subscription",
+            history="by no-member|subscription-changed",
+        ),
+        harms=("reset", "evict", "delete"),
     ),
     Row(
         id="service-down",

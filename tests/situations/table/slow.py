@@ -7,7 +7,7 @@ SKIP = ("reset --to-offset t:0=P+1 --save-skipped",)
 MINUTE = {"max.poll.interval.ms": "60000"}
 COOPERATIVE = {"partition.assignment.strategy": "cooperative-sticky", "max.poll.interval.ms": "600000"}
 ALL_AT_ONCE = (
-    r"(all|every|each|both)\b[^\n]*(at once|at the same|same moment|same time|together|of each other)"
+    r"(all|every|each|both)\b[^\n]*(at once|at the same|same moment|same time|together|of each other|within \d)"
     r"|depend(s|ency)\b|what (they|all of them|all members) (use|need|call)"
 )
 """What stops all that a group does at one moment is no record, but something that its members share."""
