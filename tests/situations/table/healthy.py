@@ -13,8 +13,11 @@ NO_READER = Says(lag="no-reader")
 TOO_FEW = r"(?m)\d+ members? for \d+ partitions|does not catch up|^stuck"
 """Of a group that reads all that it is to read by now."""
 
-TOO_OLD = r"retention|\b\d+y\b|\b\d{3,}d|\b\d{4,}h"
+TOO_OLD = r"may delete|at any moment|\b\d+y\b|\b\d{3,}d|\b\d{4,}h"
 """Ages of decades, and what would follow from them."""
+
+TOO_FAST = r"(?<![\d.])(9|[1-9]\d+)(\.\d+)?/s"
+"""Of 6 records a second."""
 
 ROLLOUT = tuple(Action(15 * n, "term", f"app-{n}") for n in range(4))
 ROLLOUT_TIME = "a pod is replaced each 15 s"
@@ -142,7 +145,7 @@ ROWS = (
         topics={"t": 3},
         topic_settings={"message.timestamp.after.max.ms": str(2**63 - 1), "retention.ms": "-1"},
         feed=Feed(clocks={"t:0": (86_400, 1), "t:1": (2_000_000_000, 1)}),
-        wrong=Says(lag="warn", describe=TOO_OLD, doctor=TOO_OLD),
+        wrong=Says(lag="warn", describe=f"{TOO_OLD}|{TOO_FAST}", doctor=TOO_OLD),
     ),
     Row(
         id="h-clock-of-one",
@@ -152,7 +155,7 @@ ROWS = (
         topics={"t": 3},
         topic_settings={"message.timestamp.after.max.ms": str(2**63 - 1), "retention.ms": "604800000"},
         feed=Feed(clocks={"t:0": (86_400, 2), "t:1": (2_000_000_000, 2)}),
-        wrong=Says(lag="warn", describe=TOO_OLD, doctor=TOO_OLD),
+        wrong=Says(lag="warn", describe=f"{TOO_OLD}|{TOO_FAST}", doctor=TOO_OLD),
     ),
     Row(
         id="h-delay-queue",
