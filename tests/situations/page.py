@@ -87,7 +87,8 @@ def as_markdown(rows: Sequence[Row], results: Iterable[Result]) -> str:
 
 def _truth(row: Row) -> str:
     """`it hangs; at 10m: it has left`."""
-    return f"{row.cause}; at {row.later.since}: {row.later.cause}" if row.later else row.cause
+    unseen = f" ({row.unseen})" if row.unseen else ""
+    return f"{row.cause}; at {row.later.since}: {row.later.cause}" if row.later else row.cause + unseen
 
 
 def _outcomes(tried: Sequence[Tried]) -> str:
@@ -104,4 +105,4 @@ def _cell(row: Row, moment: Moment, result: Result | None) -> str:
     if row.then(moment).healthy:
         return "right"
     verbs = [cell.verb for cell in result.cells if cell.worth in (Worth.RIGHT, Worth.TOLD_APART)]
-    return ", ".join(verbs) or "not yet"
+    return ", ".join(verbs) or ("not shown" if row.unseen else "not yet")

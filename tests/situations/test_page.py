@@ -20,7 +20,11 @@ def of(row: Row, moment: Moment, verb: str, worth: Worth, why: str = "") -> Resu
 def test_a_cause_is_to_be_named_when_it_is_due_and_not_before() -> None:
     silent = {moment: of(SICK, moment, "describe", Worth.SILENT) for moment in (EARLY, LATER)}
     assert faults(SICK, silent) == ["2m: not named"]
-    assert faults(replace(SICK, unseen="nothing in the log shows it"), silent) == []
+    unseen = replace(SICK, unseen="nothing in the log shows it")
+    assert faults(unseen, silent) == []
+    page = as_markdown([unseen], silent.values())
+    assert " (nothing in the log shows it) | " in page
+    assert "not shown" in page
     assert faults(SICK, {LATER: of(SICK, LATER, "doctor", Worth.TOLD_APART)}) == []
     assert faults(SICK, {LATER: of(SICK, LATER, "lag", Worth.RIGHT)}) == ["2m: not named"]
 
