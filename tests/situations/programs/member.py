@@ -16,8 +16,6 @@ from pathlib import Path
 import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from tests.helpers.by_hand import join_only
-from tests.helpers.kafka_world import KafkaWorld
 from tests.situations.programs.feeder import POISON
 from tests.situations.row import Spec
 
@@ -313,6 +311,10 @@ def _place(message: Message) -> tuple[str, int, int]:
 def main(spec: Spec) -> None:
     """Until it ends."""
     if spec.life == "before-sync":
+        # Half of what it takes to start a member, and crash loops start two each second.
+        from tests.helpers.by_hand import join_only
+        from tests.helpers.kafka_world import KafkaWorld
+
         world = KafkaWorld(spec.settings["bootstrap.servers"], client_id=spec.settings["client.id"])
         join_only(world, spec.group, spec.topics[0], int(spec.settings["session.timeout.ms"]))
         os.kill(os.getpid(), signal.SIGKILL)
