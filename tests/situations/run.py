@@ -22,7 +22,7 @@ from tests.situations.row import Moment, Row
 from tests.situations.schedule import NO_REPEATS, START_GAP_S, Look, Looks, Plays, Repeats, is_late
 from tests.situations.stage import Stage
 
-JUDGES: Final = 2
+JUDGES: Final = 3
 _TICK_S: Final = 0.1
 _LOOK_S: Final = 15.0
 """Until a look has been taken, at the most."""

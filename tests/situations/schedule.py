@@ -10,7 +10,7 @@ from tests.situations.results import Result
 from tests.situations.row import Moment, Row
 
 START_GAP_S: Final = 2.5
-"""Between two starts, so that two judges come along with the looks: one takes 1 to 2 s of a core."""
+"""Between two starts, so that judges come along with the looks: one takes half a second, on a busy machine 2 s."""
 
 TOLERANCE_S: Final[Mapping[Moment, float]] = {
     Moment.HALF_A_MINUTE: 15,
