@@ -251,13 +251,16 @@ class _Run:
         self._tell(result.line() + (f" (try {plays.count})" if look.stage != row.id else ""))
 
     def _repeat(self, *, is_quiet: bool) -> None:
-        """Play rows again, a few at once: a machine that was too busy is not helped by more."""
+        """Play rows again, a few at once: a machine that was too busy is not helped by more.
+
+        One whose brokers fail waits for its own last look: the brokers are the same ones.
+        """
         open_ = sum(plays.count > 1 and not plays.is_near_its_end() for plays in self._plays.values())
         for name, plays in self._plays.items():
-            moments = plays.to_repeat(is_quiet=is_quiet)
+            row = self._stages[name].row
+            moments = plays.to_repeat(is_quiet=is_quiet and not row.replicas)
             if not moments or open_ >= _REPEATED_AT_ONCE:
                 continue
-            row = self._stages[name].row
             last_s = _LOOK_S + (_FLEET_S if self._with_fleet else 0)
             if time.time() + row.warm_s + moments[-1].seconds + last_s > self._until_s:
                 self._tell(f"     {name}: no time is left to play it again")

@@ -109,6 +109,7 @@ def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Play:
         most_plays: int = 2,
         again_void_at: tuple[int, ...] = (),
         has_brokers: bool = True,
+        replicas: tuple[tuple[int, ...], ...] = (),
     ) -> tuple[list[Result], list[str]]:
         def again(row: Row, _: str) -> Stage:
             if not has_brokers:
@@ -116,7 +117,8 @@ def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Play:
             return cast(Stage, Played(row, tmp_path, again_void_at))
 
         told: list[str] = []
-        stages = {name: cast(Stage, Played(replace(ROW, id=name), tmp_path, at)) for name, at in void_at.items()}
+        row = replace(ROW, replicas=replicas)
+        stages = {name: cast(Stage, Played(replace(row, id=name), tmp_path, at)) for name, at in void_at.items()}
         running = module._Run(
             stages,
             again,
@@ -174,6 +176,12 @@ def test_a_row_is_played_again_when_only_last_looks_are_to_come(play: Play) -> N
     assert [(result.row, result.moment, result.void) for result in results] == [
         (row, moment, "") for row in "ab" for moment in MOMENTS
     ]
+
+
+def test_a_row_whose_brokers_fail_is_played_again_when_its_looks_are_over(play: Play) -> None:
+    _, told = play({"a": (1,)}, replicas=((1,),))
+    again = told.index("     a: is played again, until 30s")
+    assert [line.split()[:2] for line in told[:again]] == [["30s", "a"], ["2m", "a"]]
 
 
 def test_a_row_whose_last_look_was_void_too_is_played_once_more(play: Play) -> None:
