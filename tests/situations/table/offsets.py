@@ -80,7 +80,7 @@ ROWS = (
             lag="unsubscribed stop stall",
             rules="unsubscribed stalled-commits never-read out-of-range",
             describe="changed the subscription",
-            history="by no-member|subscription-changed",
+            history="by no-member",
         ),
         harms=("reset", "evict", "delete"),
     ),
