@@ -13,7 +13,7 @@ NO_READER = Says(lag="no-reader")
 TOO_FEW = r"(?m)\d+ members? for \d+ partitions|does not catch up|^stuck"
 """Of a group that reads all that it is to read by now."""
 
-TOO_OLD = r"may delete|at any moment|\b\d+y\b|\b\d{3,}d|\b\d{4,}h"
+TOO_OLD = r"may delete|at any moment|\b\d+y\b|\b\d{5,}d|\b\d{5,}h"
 """Ages of decades, and what would follow from them."""
 
 TOO_FAST = r"(?<![\d.])[1-9]\d+(\.\d+)?/s"
