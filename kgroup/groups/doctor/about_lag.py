@@ -60,7 +60,6 @@ from kgroup.groups.verdict.facts import (
     how_stuck,
     left_in,
     not_due,
-    off_by_one_words,
     silent_member,
     slow_polls_at,
     slow_polls_in,
@@ -241,8 +240,7 @@ def stalled_commits(snapshot: GroupSnapshot) -> Answer:
         STALLED_COMMITS.finding(
             Severity.CRITICAL if for_ms >= STUCK.value else Severity.WARNING,
             f"{worst.where} at {worst.stuck_at}: {how_stuck(worst, snapshot.now_ms, arrivals)}{more}{owner}"
-            + ("" if together is None else f"; {together}")
-            + off_by_one_words(worst),
+            + ("" if together is None else f"; {together}"),
             remedy=("if its process is gone, remove that member; else " if silent is not None else "")
             + "a record cannot be processed, a call hangs, or it has paused the partition: read its owner's log and a "
             + "thread dump before a "

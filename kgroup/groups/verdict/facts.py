@@ -108,13 +108,6 @@ def stopped_together(report: GroupLag) -> str | None:
     )
 
 
-def off_by_one_words(row: PartitionLag) -> str:
-    """What else a single unread record may be; empty if more are unread, or if no member commits it."""
-    if row.lag != 1 or row.partition.owner is None:
-        return ""
-    return "; or its client commits the last record that it read, not the next one: then nothing is unread"
-
-
 class TwoWriters(msgspec.Struct, frozen=True):
     """A partition that two clients commit, whatever its lag is: each goes its own way. ``since_ms`` is the first fall.
 

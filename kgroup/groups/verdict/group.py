@@ -35,7 +35,6 @@ from kgroup.groups.verdict.facts import (
     is_draining,
     left_in,
     not_due,
-    off_by_one_words,
     retention_verdict,
     silent_member,
     slow_polls_at,
@@ -221,7 +220,6 @@ def next_fact(
         return Concluded(text, Trouble.TRANSACTION, places=places_of(report, [row.partition.tp]))
     if stuck:
         text = _of_stuck(group, report, evidence, shape, stuck, found)
-        text += off_by_one_words(stuck[0])
         or_else = () if found.silent is None else (Trouble.MEMBER_GONE, Trouble.HANGS)
         return Concluded(text, Trouble.STUCK, or_else, places_of(report, [p.partition.tp for p in stuck]))
     return _less_urgent(group, report, evidence, shape, siblings, found)

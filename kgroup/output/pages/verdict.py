@@ -20,7 +20,7 @@ from kgroup.groups.lag.status import LagStatus
 from kgroup.groups.verdict.facts import held_back, holds_back, how_stuck, stuck_of
 from kgroup.groups.verdict.group import GroupVerdict
 from kgroup.groups.verdict.plain import lag_text, range_line
-from kgroup.groups.verdict.shape import OtherGroupsLag, Shape, shape_words, siblings_words
+from kgroup.groups.verdict.shape import LagShape, OtherGroupsLag, Shape, shape_words, siblings_words
 from kgroup.model.blocks import Block, Conclusion, LabelledLine, Text
 from kgroup.model.groups import Group
 from kgroup.model.record_times import unusable_words
@@ -69,7 +69,8 @@ def verdict_lines(verdict: GroupVerdict) -> Iterator[LabelledLine]:
     yield from _reading_lines(report, evidence)
     if verdict.safe is not None:
         yield LabelledLine("RETENTION", verdict.safe.text, verdict.safe.style)
-    if report.total.lag:
+    is_left = any(row.status is LagStatus.UNSUBSCRIBED and row.lag for row in report.partitions)
+    if report.total.lag and not (is_left and verdict.shape.kind is LagShape.NONE):
         others = _others(evidence, verdict.shape, verdict.siblings)
         yield LabelledLine("SHAPE", f"{shape_words(verdict.shape, group)}; {others}")
 
@@ -335,6 +336,8 @@ def _trend_text(report: GroupLag) -> str | None:
                 late = [p for p in report.partitions if p.outlook.pace is LagTrend.NOT_AT_THIS_RATE]
                 who = f"{late[0].where} does" if len(late) == 1 else f"{late[0].where} and {len(late) - 1} more do"
                 return f"shrinking, but {who} not catch up {_at_rate(report)}"
+            if total.rates.is_even and all(p.status in (LagStatus.OK, None) for p in report.partitions if p.lag):
+                return "flat, read as fast as records arrive"
             how = "" if growth is None else "flat, " if total.rates.is_even else "growing, "
             return f"{how}does not catch up {_at_rate(report)}"
 

@@ -147,6 +147,12 @@ BATCH = [*range(990, 1001)]
         # ... a single record only after five minutes: who commits the last record, not the next one, has always one.
         (WARN, judged(each_second(9 * SECOND), 501, unread_ago=MINUTE)),
         (STALL, judged([at(n * 5 * SECOND, 500) for n in reversed(range(1, 80))], 501, unread_ago=6 * MINUTE)),
+        # ... unknown if it was there when its offset was first committed: the client may always have one.
+        (None, judged([at(HOUR, 499), *(at(n * 5 * SECOND, 500) for n in reversed(range(1, 80)))], 501,
+                      unread_ago=80 * 5 * SECOND)),
+        (None, judged([at(HOUR, 499), at(40 * MINUTE, 500)], 501, unread_ago=40 * MINUTE + 1)),
+        (STOP, judged([at(HOUR, 499), at(40 * MINUTE, 500)], 501, unread_ago=40 * MINUTE - 1)),
+        (STOP, judged([at(HOUR, 499), at(40 * MINUTE, 500)], 502, unread_ago=40 * MINUTE + 1)),
         (OK, judged(rhythm(497, 498, 499, *[500] * 6, pause=5 * SECOND), 501, unread_ago=40 * SECOND)),
         (STOP, judged([c for c in SAME if c.timestamp_ms < NOW - 15 * SECOND], 900, unread_ago=22 * MINUTE)),
         # ... also if no more arrived than in two intervals, once a record is unread for five minutes.
