@@ -248,7 +248,7 @@ def never_read(snapshot: GroupSnapshot) -> Answer:
 
 
 def topic_gone(snapshot: GroupSnapshot) -> Answer:
-    """WARNING for a missing topic to which members subscribe or did; INFO for an old commit, which expires."""
+    """WARNING for a missing topic to which members subscribe or did; INFO if it is there again, or for old commits."""
     group, missing_topics, deleted = snapshot.group, snapshot.gone, snapshot.read.deleted
     if missing_topics is None:
         return GONE.unknown(snapshot.why("gone", "a topic that is not shown may be hidden from this user"))
@@ -264,8 +264,9 @@ def topic_gone(snapshot: GroupSnapshot) -> Answer:
     does = "does" if len(missing) == 1 else "do"
     texts = [deleted_topics_words(deleted, snapshot.now_ms)] if deleted else []
     texts += [f"{plural(len(missing), 'topic')} {does} not exist: {'; '.join(parts)}"] if missing else []
+    gone_now = [each.topic for each in deleted if each.topic not in (snapshot.topics or {})]
     return GONE.finding(
-        Severity.WARNING if subscribed or deleted else Severity.INFO,
+        Severity.WARNING if subscribed or gone_now else Severity.INFO,
         "; ".join(texts),
         remedy=_remedy_of_gone(missing, [each.topic for each in deleted], snapshot)
         + ("; the offsets are wrong once it is created again" if committed else ""),

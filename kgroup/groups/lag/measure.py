@@ -50,7 +50,7 @@ from kgroup.groups.lag.status import (
     no_reader,
 )
 from kgroup.groups.member_labels import topics_left_before, unsubscribed_topics
-from kgroup.groups.thresholds import ASSIGN_READS, LEAST_UNREAD, RESTART
+from kgroup.groups.thresholds import ASSIGN_READS, LEAST_UNREAD, RESTART, STORM_ONGOING
 from kgroup.model.groups import Group, LoggedCommit, Partition
 from kgroup.model.hidden_commits import hidden_words
 from kgroup.model.record_times import unusable_words
@@ -128,8 +128,11 @@ def _back_ms(evidence: LagEvidence) -> int | None:
 def _in_turn(rows: Sequence[PartitionLag], back_ms: int | None, now_ms: int) -> Sequence[PartitionLag]:
     """The same; a STOP of less than a minute is unknown where its member reads what it has fetched of another one.
 
-    A client hands out all that it has fetched of one partition, then of the next. ``back_ms`` is ``_back_ms``.
+    A client hands out all that it has fetched of one partition, then of the next. So it is for two minutes after it
+    came back to what had piled up, at ``back_ms``, which is ``_back_ms``.
     """
+    if back_ms is None or now_ms - back_ms > STORM_ONGOING.value:
+        return rows
     reading: dict[str, int] = {}
     for row in rows:
         owner, last_ms = row.partition.owner, row.last_commit_ms
@@ -143,7 +146,7 @@ def _in_turn(rows: Sequence[PartitionLag], back_ms: int | None, now_ms: int) -> 
         owner, since_ms = row.partition.owner, row.status_result.since_ms
         if row.status is not LagStatus.STOP or owner is None or since_ms is None:
             return row
-        since_ms = max(since_ms, back_ms or 0)
+        since_ms = max(since_ms, back_ms)
         its_turn = reading.get(owner.member_id, 0) <= since_ms
         if its_turn or now_ms - since_ms >= RESTART.value:
             return row

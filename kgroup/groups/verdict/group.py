@@ -252,7 +252,7 @@ def _less_urgent(
             "missing, or the group has left the topic, the log does not show which"
             if shared
             else f"no member subscribes to {some_of(topics)}: a deployment changed the subscription, or a service that "
-            "shares the group is missing; if neither, the group has left the topic"
+            "shares the group is missing; if neither, it is not read on purpose"
         )
         return Concluded(text, Trouble.UNSUBSCRIBED, (Trouble.NO_READER,))
     if found.writers:

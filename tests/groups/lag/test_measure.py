@@ -571,22 +571,26 @@ def test_members_that_have_just_come_back_have_not_stopped(
     ("silent_s", "other", "expected"),
     [
         (40, {}, (None, IN_TURN)),
-        (60, {}, (LagStatus.STOP, None)),
+        (60, {"back_s": 60}, (LagStatus.STOP, None)),
         (40, {"lag": 99}, (LagStatus.STOP, None)),  # a member that keeps up there has the time
         (40, {"last_ago": 41 * SECOND}, (LagStatus.STOP, None)),  # and one that stopped there first, too
         (40, {"owner": member("other")}, (LagStatus.STOP, None)),
+        (40, {"back_s": 121}, (LagStatus.STOP, None)),
     ],
 )
 def test_a_client_reads_what_it_has_fetched_of_one_partition_then_of_the_next(
     silent_s: int, other: dict[str, Any], expected: tuple[LagStatus | None, str | None]
 ) -> None:
-    silent_ms = silent_s * SECOND
+    silent_ms, back_ms = silent_s * SECOND, NOW - {"back_s": 50, **other}["back_s"] * SECOND
+    other = {name: value for name, value in other.items() if name != "back_s"}
     commits = tuple(steady(10_000_000, 100, silent_ms, SECOND))
     waits = Part(0, 6000, last_ago=silent_ms, age=silent_ms, commits=commits, owner=READER)
     reads = Part(1, **{"lag": 20_000, "age": MINUTE, "owner": READER, **other})
     parts = [waits, reads]
 
-    row, _ = measure_lag(group(parts, [READER, member("other")]), evidence(parts)).partitions
+    known: dict[str, Any] = {"runs": (CLOSED,), "churn": GroupChurn(1, SECOND), "state_since_ms": back_ms}
+
+    row, _ = measure_lag(group(parts, [READER, member("other")]), evidence(parts, **known)).partitions
 
     assert (row.status, row.status_result.why) == expected
 

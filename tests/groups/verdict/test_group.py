@@ -537,7 +537,7 @@ def test_what_is_concluded(
             judged([*FINE, LEFT_LATELY], roster=LEFT_MEMBERS),
             {
                 "->": "no member subscribes to oldtopic: a deployment changed the subscription, or a service that "
-                "shares the group is missing; if neither, the group has left the topic",
+                "shares the group is missing; if neither, it is not read on purpose",
             },
         ),
         (

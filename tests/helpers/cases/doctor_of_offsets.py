@@ -857,7 +857,7 @@ CASES = (
         "topic-gone",
         "there again",
         replace(HEALTHY, read=replace(HEALTHY.read, deleted=(DeletedTopic("orders", NOW, 2),))),
-        WARNING,
+        INFO,
         "orders was deleted at",
     ),
     Case("topic-gone", "another one", replace(HEALTHY, gone=frozenset({"x"})), None),

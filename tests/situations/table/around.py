@@ -55,7 +55,7 @@ ROWS = (
         harms=("reset", "catchup start"),
     ),
     Row(
-        id="staging-member",
+        id="wrong-environment",
         cause="a deployment of staging runs with production's group id: what it reads production never sees",
         programs=(
             Program(commit="each", members=2),
