@@ -81,8 +81,12 @@ def heartbeat_interval(snapshot: GroupSnapshot) -> Answer:
         remedy="a heartbeat interval of at most a third of the session timeout, or a longer session",
         numbers={"session_timeout_ms": least, "heartbeat_limit_ms": least // 3, "member_count": len(short)},
         affected=[names[member_id] for member_id in short],
-        commands=(f"heartbeat.interval.ms={least // 3}", "session.timeout.ms=45000"),
+        commands=(f"heartbeat.interval.ms={least // 3}", f"session.timeout.ms={_USUAL_SESSION_MS}"),
     )
+
+
+_USUAL_SESSION_MS = 45_000
+"""The default of ``group.consumer.session.timeout.ms``, and of Java's ``session.timeout.ms``."""
 
 
 def _servers(snapshot: GroupSnapshot) -> Answer:
@@ -94,7 +98,13 @@ def _servers(snapshot: GroupSnapshot) -> Answer:
     if interval * HEARTBEATS.value <= session:
         return ()
     group = quoted(snapshot.group)
-    rest = f"--alter --entity-type groups --entity-name {group} --add-config {HEARTBEAT_CONFIG}={session // 3}"
+    # A session below the default ends in an ordinary pause of the process, however often it heartbeats.
+    setting = (
+        f"{HEARTBEAT_CONFIG}={session // 3}"
+        if session >= _USUAL_SESSION_MS
+        else f"{SESSION_CONFIG}={max(3 * interval, _USUAL_SESSION_MS)}"
+    )
+    rest = f"--alter --entity-type groups --entity-name {group} --add-config {setting}"
     return HEARTBEAT.finding(
         Severity.WARNING,
         f"every {duration(interval)} in a session of {duration(session)}: {session // interval} fit, "

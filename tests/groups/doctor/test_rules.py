@@ -39,6 +39,7 @@ from tests.helpers.cases.doctor import (
     consumer,
     having,
     logged,
+    member,
     partition,
     shown,
 )
@@ -373,3 +374,21 @@ def test_what_has_no_reader_is_started_where_it_runs() -> None:
         "ask Connect (GET /connectors/to-s3/status): restart a failed task, once what it cannot read is mended or "
         "skipped, or resume a stopped connector",
     ]
+
+
+@pytest.mark.parametrize(
+    ("session_s", "interval_s", "setting"),
+    [(45, 16, "consumer.heartbeat.interval.ms=15000"), (2, 1, "consumer.session.timeout.ms=45000")],
+)
+def test_a_session_that_is_too_short_is_made_longer(session_s: int, interval_s: int, setting: str) -> None:
+    """One of two seconds ends in each pause of the process, however often it heartbeats."""
+    configs = {
+        "consumer.session.timeout.ms": str(session_s * S),
+        "consumer.heartbeat.interval.ms": str(interval_s * S),
+    }
+    snapshot = consumer((member("a", 1), member("b", 1)), configs=configs)
+
+    (finding,) = look(Case("heartbeat-interval", "", snapshot, None))
+
+    assert isinstance(finding, Finding)
+    assert finding.commands[0].endswith(setting)
