@@ -49,16 +49,16 @@ class EventLog:
         self._times_s: dict[Hashable, deque[float]] = {}
         self.changes = 0
 
-    def report(self, word: str, subject: Hashable, line: EventLine, now_s: float) -> None:
-        """Report the line if it is new; ``now_s`` is from a monotonic clock."""
-        last = self._reported.get(subject)
-        known = last is not None and last.key == line.key
-        if known and last and (last.text == line.text or now_s - last.at_s < _COUNTS_EVERY_S):
+    def report(self, word: str, subject: Hashable, line: EventLine, now_s: float, *, last: bool = False) -> None:
+        """Report the line if it is new; ``now_s`` is from a monotonic clock. The ``last`` one is never too many."""
+        before = self._reported.get(subject)
+        known = before is not None and before.key == line.key
+        if known and before and (before.text == line.text or now_s - before.at_s < _COUNTS_EVERY_S):
             return
         self.changes += not known
         times_s = self._times_s.setdefault(subject, deque(maxlen=_MOST_NEW))
         often = len(times_s) == _MOST_NEW and now_s - times_s[0] < _MOST_NEW_IN_S
-        if often and now_s - times_s[-1] < _COUNTS_EVERY_S:
+        if often and not last and now_s - times_s[-1] < _COUNTS_EVERY_S:
             return
         times_s.append(now_s)
         self._reported[subject] = _ReportedLine(line.key, line.text, now_s)

@@ -138,11 +138,12 @@ class _Follow(PollLoop[Rollout]):
         self.events.answered()
         over = [name for name, followed in self._followed.items() if self._is_over(followed, now_s)]
         if many:
-            self.events.report(_WORD, None, rollout_summary(tuple(self._followed.values()), over), now_s)
+            summary = rollout_summary(tuple(self._followed.values()), over)
+            self.events.report(_WORD, None, summary, now_s, last=len(over) == len(self._followed))
             return
         for name, followed in self._followed.items():
             line = finished_line(followed) if name in over else line_of(followed)
-            self.events.report(_WORD, name, line, now_s)
+            self.events.report(_WORD, name, line, now_s, last=name in over)
 
     def result(self, now_s: float, *, reached: bool) -> Rollout:
         groups = tuple(each.rollout(self.waited_s(now_s, name)) for name, each in self._followed.items())

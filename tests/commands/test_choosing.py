@@ -64,7 +64,7 @@ def test_a_group_that_is_called_like_an_option(kgroup: CommandLine, world: Kafka
     assert group in kgroup(*command).stdout
 
 
-def test_an_unknown_topic(kgroup: CommandLine, two: tuple[str, list[str]], name: Name) -> None:
+def test_an_unknown_topic(kgroup: CommandLine, world: KafkaWorld, two: tuple[str, list[str]], name: Name) -> None:
     """It may be a typing error, so that an empty table would be a false answer."""
     missing = name("nope")
     for verb in ("list", "lag", "describe", "doctor"):
@@ -72,6 +72,9 @@ def test_an_unknown_topic(kgroup: CommandLine, two: tuple[str, list[str]], name:
             result = kgroup(verb, "--topic", topic, "-o", "json", exit_code=5)
             (error,) = result.json["errors"]
             assert (error["code"], error["message"]) == ("not-found", f"there is no topic {missing}")
+    read_by_none = world.topic(name("unread"))
+    for check in (("lag", "--max-lag", "5"), ("doctor", "--fail-on", "info")):
+        assert "nothing was checked" in kgroup(*check, "--topic", read_by_none, exit_code=5).stderr
     result = kgroup("list", "--topic", missing, "--topic", two[0], "-o", "json")
     assert [row["group"] for row in result.data] == two[1]
     assert f'no topic "{missing}"' in result.stderr

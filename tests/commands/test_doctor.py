@@ -433,7 +433,7 @@ def test_groups_of_other_kinds(kgroup: CommandLine, world: KafkaWorld, name: Nam
         (("doctor", "--explain", "out-of-range", "svc"), 2, "leave out groups"),
         (("doctor", "--explain", "out-of-range", "--rules"), 2, "mutually exclusive"),
         (("doctor", "--explain", "out-of-range", "--fail-on", "info"), 2, "other options"),
-        (("doctor", "--topic", "no-such-topic", "--fail-on", "info"), 5, "nothing was checked"),
+        (("doctor", "--topic", "no-such-topic", "--fail-on", "info"), 5, "there is no topic no-such-topic"),
         (("doctor", "--since", "5"), 2, "--since"),
         (("doctor", "--scan-time", "soon"), 2, "--scan-time"),
         (("doctor", "-b", "127.0.0.1:1"), 3, "refused the connection"),

@@ -54,3 +54,11 @@ def test_what_is_forgotten_is_said_again() -> None:
     telling.reset("svc")
     telling.report("WAIT", "svc", EventLine("k", "one"), 1.0)
     assert len(reporter.lines) == 2
+
+
+def test_the_last_line_is_said_however_many_there_were() -> None:
+    reporter = QuietReporter()
+    telling = EventLog(reporter)
+    for number in range(6):
+        telling.report("ROLLOUT", "svc", EventLine(number, f"{number}"), number / 10, last=number == 5)
+    assert reporter.lines[-1] == "ROLLOUT 5"

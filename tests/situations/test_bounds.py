@@ -14,7 +14,6 @@ from tests.situations.row import Moment, Row
 from tests.situations.table import ROWS
 
 KNOWN_WRONG: Final[Mapping[str, str]] = {
-    "h-restart-25s": "at 30 s its rebalance has not ended, and 30 s without a commit are a stop",
     "passed-over-each": "a client that commits each record goes as fast at other times",
 }
 """Situations that are answered wrongly today, and how. One that is answered rightly by now has to go from here."""

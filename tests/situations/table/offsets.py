@@ -116,7 +116,7 @@ ROWS = (
         programs=(Program(commit="each", work_ms=1000),),
         feed=Feed(per_s=3),
         topic_settings={"retention.ms": "90000", "segment.ms": "10000"},
-        right=Says(describe="retention.*deletes", rules="large-gap"),
+        right=Says(describe="retention.*(deletes|may delete)", rules="large-gap"),
         allowed=Says(lag="warn stall stop", rules="out-of-range stalled-commits"),
         helps=("scale",),
         named_by=Moment.TEN_MINUTES,
