@@ -311,7 +311,7 @@ def test_lag_check_and_tonight(runbook: Runbook, bootstrap: str, world: KafkaWor
     late = runbook.script(RECIPES["lag-check"].replace("10m", "1ms"), names, exit_code=8)
 
     assert re.search(rf"^FAILED  {topic}: oldest unread record on {topic}:3 is ", late.stdout, re.M)
-    assert "nothing was checked" in runbook.run("lag-check", names | {"TOPIC": f"{topic}-typo"}, exit_code=5).stderr
+    assert "there is no topic" in runbook.run("lag-check", names | {"TOPIC": f"{topic}-typo"}, exit_code=5).stderr
 
 
 @pytest.mark.soak
