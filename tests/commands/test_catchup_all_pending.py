@@ -64,6 +64,7 @@ def test_what_does_not_go_together(kgroup: CommandLine, words: tuple[str, ...], 
     assert said in kgroup(*words, exit_code=2).stderr
 
 
+@pytest.mark.soak
 def test_all_plans_one_after_the_other(
     kgroup: CommandLine, world: KafkaWorld, crashes: list[Crash], name: Name, bystander: str
 ) -> None:
