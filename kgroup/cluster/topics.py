@@ -338,17 +338,8 @@ async def newest_timestamp(client: CoordinatorClient, topic: str, layout: TopicL
     """The newest record timestamp in ms, over the partitions that answer (KIP-734); None if none does."""
     if isinstance(layout, KgroupError):
         return None
-    by_leader: dict[int, list[TopicPartition]] = {}
-    for number, leader in layout.leaders.items():
-        if leader is not None:
-            by_leader.setdefault(leader, []).append(TopicPartition(topic, number))
-    requests = [
-        (leader, _list_offsets(partitions, _MAX_TIMESTAMP, _READ_UNCOMMITTED))
-        for leader, partitions in by_leader.items()
-    ]
-    answers = [answer for answer in await client.send_all(requests) if not isinstance(answer, BaseException)]
-    rows = (row for answer in answers for each in answer.topics for row in each.partitions)
-    return max((row.timestamp for row in rows if row.error_code == NONE and row.timestamp >= 0), default=None)
+    times_ms = await newest_timestamps(client, {topic: layout}, (TopicPartition(topic, n) for n in layout.leaders))
+    return max((at_ms for at_ms in times_ms.values() if at_ms >= 0), default=None)
 
 
 def _list_offsets(partitions: Iterable[TopicPartition], timestamp: int, isolation: int) -> Any:

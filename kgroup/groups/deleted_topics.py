@@ -31,17 +31,17 @@ def deleted_topics(events: Sequence[Event], now_ms: int) -> tuple[DeletedTopic, 
     if not any(_is_deletion(event) and event.at_ms >= since_ms for event in events):
         return ()
     subscriptions = _Subscriptions()
-    found: dict[str, DeletedTopic] = {}
+    deleted: dict[str, DeletedTopic] = {}
     for event in events:
         if not isinstance(event, CommitWritten):
             subscriptions.add(event)
         elif not _is_deletion(event):
-            found.pop(event.topic, None)
+            deleted.pop(event.topic, None)
         elif event.at_ms >= since_ms and event.topic in subscriptions.topics:
-            before = found.get(event.topic)
+            before = deleted.get(event.topic)
             count = 1 if before is None else before.partitions + 1
-            found[event.topic] = DeletedTopic(event.topic, event.at_ms, count)
-    return tuple(sorted(found.values(), key=lambda one: (-one.at_ms, one.topic)))
+            deleted[event.topic] = DeletedTopic(event.topic, event.at_ms, count)
+    return tuple(sorted(deleted.values(), key=lambda one: (-one.at_ms, one.topic)))
 
 
 class _Subscriptions:

@@ -98,7 +98,7 @@ def _of_plan(state: VerifiedPlan, request: PendingRequest) -> ResumeRequest:
 
 
 def _was_stopped(engine: CatchupEngine, state: VerifiedPlan) -> bool:
-    """Whether no run works on a plan that was taken from this one: somebody has stopped it."""
+    """Whether no run works on a plan that was taken from this one: ``catchup stop`` ended it."""
     try:
         now = engine.ledger.read(state.snapshot.plan.id, state.snapshot.offset, lenient=True)
     except KgroupError:

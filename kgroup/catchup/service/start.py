@@ -29,7 +29,6 @@ from kgroup.groups.catchup.decisions import GROUP_CONTINUED
 from kgroup.groups.catchup.delivered import unfinished
 from kgroup.groups.catchup.gap import HANGING_TRANSACTION
 from kgroup.groups.catchup.model import Delivery, PlanSnapshot, PlanState, ReleasePoint, ThrottleRecord
-from kgroup.groups.catchup.pending_plans import is_at_work
 from kgroup.groups.catchup.plan_state import VerifiedPlan
 from kgroup.groups.catchup.results import PlanStatus, ReleasedPlan, ReplayedPlan, StartPlan
 from kgroup.groups.catchup.start_condition import Unstarted
@@ -253,7 +252,7 @@ def _require_free(engine: CatchupEngine, snapshot: PlanSnapshot, apart_s: float 
         return
     pause(apart_s)
     now = engine.ledger.read(snapshot.plan.id, snapshot.offset, lenient=True)
-    if is_at_work(VerifiedPlan(now, verify(now), engine.now_ms())):
+    if VerifiedPlan(now, verify(now), engine.now_ms()).is_at_work:
         raise Refused("another run works on it", code=SUPERSEDED)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from kgroup.groups.catchup.model import PlanPhase, PlanState
-from kgroup.groups.catchup.plan_state import SEEN_LATELY_MS, VerifiedPlan, list_order
+from kgroup.groups.catchup.plan_state import VerifiedPlan, list_order
 
 
 class LeftPlan(msgspec.Struct, frozen=True):
@@ -48,21 +48,13 @@ def _why_left(state: VerifiedPlan, own_session: str, *, has_destination: bool) -
         return "it is damaged"
     if snapshot.state.state is PlanState.CANCELLING:
         return "it is being cancelled"
-    if is_at_work(state):
+    if state.is_at_work:
         return "another run works on it"
     if snapshot.delivery is None and not has_destination:
         return "it has no destination"
     if snapshot.delivery is not None and snapshot.delivery.sink == own_session:
         return "a Spark session of its user's own delivers it"
     return None
-
-
-def is_at_work(state: VerifiedPlan) -> bool:
-    """Whether a run works on a plan: it replays or releases it, or has just made it."""
-    silent_s, snapshot = state.silent_s, state.snapshot
-    if snapshot.epoch is None:
-        return state.now_ms - snapshot.plan.created_ms < SEEN_LATELY_MS
-    return silent_s is not None and silent_s * 1000 < SEEN_LATELY_MS
 
 
 def next_plan(pending: PendingPlans, left_alone: Collection[str]) -> VerifiedPlan | None:

@@ -15,7 +15,7 @@ from kgroup.support.instants import short_time
 from kgroup.support.redact import redact
 from kgroup.support.units import human_count, plural
 
-SEEN_LATELY_MS = 30_000
+_SEEN_LATELY_MS = 30_000
 """A runner whose last heartbeat is not older is at work."""
 _BEATS_WITHIN_S = 15.0
 """A runner that works writes a heartbeat every 5 s: three are missing."""
@@ -84,6 +84,13 @@ class VerifiedPlan(msgspec.Struct, frozen=True):
         return None if epoch is None or not epoch.seen_ms else max(0, self.now_ms - epoch.seen_ms) / 1000
 
     @property
+    def is_at_work(self) -> bool:
+        """Whether a run works on it: its heartbeat is recent, or it has just made the plan."""
+        if self.snapshot.epoch is None:
+            return self.now_ms - self.snapshot.plan.created_ms < _SEEN_LATELY_MS
+        return self.silent_s is not None and self.silent_s * 1000 < _SEEN_LATELY_MS
+
+    @property
     def applied(self) -> AppliedRate | None:
         """What its run applies; None if no run replays the plan."""
         applied, epoch = self.snapshot.applied, self.snapshot.epoch
@@ -126,8 +133,7 @@ class VerifiedPlan(msgspec.Struct, frozen=True):
             return PlanPhase(state.value)
         if self.snapshot.delivery is None:
             return PlanPhase.PENDING
-        seen_s = self.silent_s
-        return PlanPhase.REPLAYING if seen_s is not None and seen_s * 1000 < SEEN_LATELY_MS else PlanPhase.STOPPED
+        return PlanPhase.REPLAYING if self.is_at_work else PlanPhase.STOPPED
 
     @property
     def name(self) -> str:

@@ -81,8 +81,7 @@ def measure_lag(group: Group, evidence: LagEvidence, rules: StatusRules = DEFAUL
         span_ms=span_ms,
     )
     partitions = tuple(map(of_group.partition, in_order, known))
-    if any(row.status is LagStatus.STOP for row in partitions):
-        partitions = tuple(_in_turn(partitions, _back_ms(evidence), evidence.now_ms))
+    partitions = _in_turn(partitions, of_group.back_ms, evidence.now_ms)
     if in_order and in_order[0].topic == in_order[-1].topic:
         topics: tuple[LagSum, ...] = (sum_partitions(group.name, in_order[0].topic, partitions),)
     else:
@@ -125,7 +124,7 @@ def _back_ms(evidence: LagEvidence) -> int | None:
     return since_ms if churn is not None and churn.generations <= _RESTARTS else None
 
 
-def _in_turn(rows: Sequence[PartitionLag], back_ms: int | None, now_ms: int) -> Sequence[PartitionLag]:
+def _in_turn(rows: tuple[PartitionLag, ...], back_ms: int | None, now_ms: int) -> tuple[PartitionLag, ...]:
     """The same; a STOP of less than a minute is unknown where its member reads what it has fetched of another one.
 
     A client hands out all that it has fetched of one partition, then of the next. So it is for two minutes after it
@@ -152,7 +151,7 @@ def _in_turn(rows: Sequence[PartitionLag], back_ms: int | None, now_ms: int) -> 
             return row
         return replace(row, status_result=StatusResult(None, why=IN_TURN))
 
-    return [unless_in_turn(row) for row in rows]
+    return tuple(map(unless_in_turn, rows))
 
 
 def _last_by_consumer(known: Sequence[PartitionEvidence]) -> int | None:
@@ -222,7 +221,7 @@ class _OfGroup:
         self._isolation, self._now_ms = evidence.isolation, evidence.now_ms
         self._unattended_since_ms = unattended_since_ms
         self._emptied_ms = evidence.emptied_ms
-        self._back_ms = _back_ms(evidence)
+        self.back_ms = _back_ms(evidence)
         self._no_commits = evidence.unknown.get(EvidenceSource.COMMITS)
         self._rules = rules
         self._unsubscribed = unsubscribed
@@ -349,7 +348,7 @@ class _OfGroup:
         """The status found; unknown for a STOP that a restart explains, until its members have had time to read."""
         if found.status is not LagStatus.STOP or found.since_ms is None:
             return found
-        back_ms = self._back_ms
+        back_ms = self.back_ms
         if back_ms is not None and found.since_ms < back_ms and self._now_ms - back_ms < self._rules.least_span_ms:
             return StatusResult(None, why=JUST_BACK)
         if not self._rebalances:
