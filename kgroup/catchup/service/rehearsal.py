@@ -15,6 +15,7 @@ from kgroup.catchup.service.replay import ReplayOptions
 from kgroup.catchup.service.replay_run import check_replay, spark_session
 from kgroup.catchup.sinks.spark import SINK
 from kgroup.catchup.spark import to_spark, where
+from kgroup.catchup.spark.driver import on_sql
 from kgroup.catchup.spark.failures import task_error
 from kgroup.catchup.spark.job import JobListeners, run
 from kgroup.catchup.spark.session import DriverSession
@@ -59,7 +60,7 @@ def rehearse(
 
     A writer of Spark is tried by a write without rows, which may create its target: only where it may be changed.
     Raises UsageError for a condition that Spark rejects, Refused [sink] for a writer that it rejects, and what
-    ``DriverSession.context`` and ``job.run`` raise.
+    ``DriverSession.call`` and ``job.run`` raise.
     """
     if session is None:
         return Rehearsal()
@@ -68,13 +69,13 @@ def rehearse(
     if trial.errors:
         return trial
     if options.where is not None:
-        where.check(session.sql(), options.where)
+        session.call(on_sql, where.check, options.where)
     if options.sink == "spark" and not writes:
         return replace(
             trial, checks=(*trial.checks, "not tried: Spark's writer; --execute of the replay tries it first")
         )
     if options.sink == "spark":
-        to_spark.rehearse(session.sql(), options.sink_options or {})
+        session.call(on_sql, to_spark.rehearse, dict(options.sink_options or {}))
     return trial
 
 
@@ -84,7 +85,7 @@ def _try_workers(reporter: Reporter, session: DriverSession, options: ReplayOpti
     if options.needs_sql or (options.sink == "files" and sink_options.get("format") != "json"):
         modules.append("pyarrow")
     config, local = replay_config(settings), options.spark.is_local
-    count = 1 if local else min(session.context().defaultParallelism, _MOST_TRIALS)
+    count = 1 if local else min(session.started().parallelism, _MOST_TRIALS)
     with ExitStack() as stack:
         directory = sink_options.get("dir") if options.sink == "files" and not local else None
         try:

@@ -253,7 +253,7 @@ def _run_tasks(
     assert delivery is not None
     if session is None:
         return ReplayResult((), (), (), 0.0)
-    conf = {} if options.spark.is_local else dict(session.context().getConf().getAll())
+    conf = {} if options.spark.is_local else session.started().conf
     tasks = task_specs(snapshot, delivery, options, engine.ledger.topic, epoch, config, timeout_s, conf)
     if not tasks:
         return ReplayResult((), (), (), 0.0)
@@ -291,7 +291,7 @@ def _on_spark(runner: Runner, delivery: Delivery, tasks: Sequence[TaskSpec]) -> 
     """How Spark runs the tasks if Spark SQL is used; None: it is not. A writer's progress is written by ``runner``."""
     condition, progress = delivery.options.get(WHERE), runner.snapshot.progress
     if delivery.sink == "spark":
-        return to_spark.written(tasks, condition, progress, lambda rows: runner.write(*rows), utc_ms)
+        return to_spark.written(tasks, condition, progress, lambda rows: runner.write(*rows))
     return None if condition is None else sql_job.filtered(tasks, condition, progress)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
+from typing import Any
 
 from kgroup.catchup.worker.failure import SPARK_WORKERS, Failure
 from kgroup.model.kafka_tools import with_principal
@@ -93,9 +94,18 @@ def _missing_package(message: str) -> Refused | None:
     )
 
 
+def is_of_java(error: Exception) -> bool:
+    """Whether the JVM answered with this error."""
+    return _java_exception(error) is not None
+
+
+def _java_exception(error: Exception) -> Any:
+    return getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+
+
 def java_message(error: Exception) -> str:
     """The message of the Java exception, or of its cause for a failed stage; Py4J would show the whole stack."""
-    java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    java = _java_exception(error)
     messages: list[str] = []
     with suppress(Exception):  # getMessage() asks the JVM, which may be gone
         while java is not None and len(messages) < _CAUSES:

@@ -32,9 +32,11 @@ class TaskAnswer:
 
 @dataclass(frozen=True, slots=True)
 class TaskParcel:
-    """What is sent to the workers; each unpacks only its own task. Its ``repr`` shows no contents."""
+    """What is sent to the workers: of each task the packed pair of its work and itself; each unpacks only its own.
 
-    work: TaskWork
+    Its ``repr`` shows no contents.
+    """
+
     packed: tuple[bytes, ...]
     numbers: tuple[int, ...]
 
@@ -49,11 +51,11 @@ def replay(spec: Any) -> Any:
     return run_task(spec)
 
 
-def work_partition(parcel: TaskParcel, partition: int) -> list[TaskAnswer]:
-    """Run the task of this Spark partition."""
+def work_partition(parcel: TaskParcel, partition: int, instead: TaskWork | None = None) -> list[TaskAnswer]:
+    """Run the task of this Spark partition: its own work, or another one ``instead``."""
     number = parcel.numbers[partition]
     try:
-        spec = pickle.loads(zlib.decompress(parcel.packed[partition]))
-        return [TaskAnswer(number, parcel.work(spec))]
+        work, spec = pickle.loads(zlib.decompress(parcel.packed[partition]))
+        return [TaskAnswer(number, (instead or work)(spec))]
     except Exception as error:
         return [TaskAnswer(number, failure=failure_of(error))]

@@ -7,15 +7,16 @@ import time
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Protocol
 
 import msgspec
 
-from kgroup.catchup.spark.failures import explain, java_message, was_cancelled
+from kgroup.catchup.spark.driver import Driver
+from kgroup.catchup.spark.failures import explain, was_cancelled
 from kgroup.catchup.spark.in_worker import TaskAnswer, TaskParcel, TaskWork, replay, work_partition
 from kgroup.catchup.spark.progress import ProgressBoard, ProgressTotals
-from kgroup.catchup.spark.session import DriverSession
+from kgroup.catchup.spark.running_job import Note, running_job
+from kgroup.catchup.spark.session import DriverSession, SparkFailed
 from kgroup.catchup.worker.task_spec import TaskResult
 from kgroup.groups.catchup.model import Chunk, ChunkProgress
 from kgroup.support.errors import KgroupError
@@ -24,16 +25,15 @@ LOOK_EVERY_S = 0.25
 GRACE_S = 10.0
 """How long tasks may take to end after they are asked to; then Spark kills them."""
 
-_GROUP = "kgroup-catchup"
-_NO_ROOM_AFTER_S = 15.0
-_ASK_EVERY_S = 1.0
 _CANCELLED_WITHIN_S = 15.0
-_ENDED_WITHIN_S = 3.0
 _TASKS_A_PARCEL = 50
 
 
-TaskRunner = Callable[[DriverSession], Iterable[TaskAnswer]]
-"""Runs a job; returns the answers of its tasks in their order."""
+JobNote = Callable[[Any], Any]
+"""Answers what a job asks from Spark's driver; it gets a ``Note`` at least."""
+
+TaskRunner = Callable[[DriverSession, JobNote], Iterable[TaskAnswer]]
+"""Runs a job with ``DriverSession.call``; returns the answers of its tasks in their order."""
 
 
 class TaskEnvelope(Protocol):
@@ -77,29 +77,24 @@ def run(
     ``run_tasks`` runs them in its own kind of job instead of ``work``; it is called on another thread. Spark retries a
     task only if its process died. A task's own error is in its answer, and the other tasks continue. If ``stop``
     returns True, and on ctrl-C and SIGTERM (which are raised again), the tasks may end within ``grace_s``.
-    Raises what ``session.context`` raises; KgroupError with code ``spark-job`` if a task's process died repeatedly, and
+    Raises what ``session.started`` raises; KgroupError with code ``spark-job`` if a task's process died repeatedly, and
     with ``spark-gone`` if the JVM died; Refused with code ``spark-workers`` if the workers lack something. After any of
     these the ledger has what was delivered.
     """
     if not tasks:
         return ()
     watching = watching or JobListeners()
-    context = session.context()
+    session.started()
     ledger = watching.ledger() if watching.ledger else {}
     board = ProgressBoard({task.number: task.chunks for task in tasks}, ledger, now_s=time.monotonic())
     numbers = tuple(task.number for task in tasks)
     if run_tasks is None:
         parcels = _parcels(tasks, work)
-        job = _Job(session, context, numbers, lambda: _collected(context, parcels))
+        job = _Job(session, numbers, lambda session, asked: session.call(collected, parcels, asked=asked))
     else:
-        job = _Job(session, context, numbers, lambda: run_tasks(session))
-    watch = _Watch(context)
+        job = _Job(session, numbers, run_tasks)
     job.start()
-    watch.start()
-    try:
-        return _followed(job, board, watching, watch, grace_s)
-    finally:
-        watch.end()
+    return _followed(job, board, watching, grace_s)
 
 
 def _parcels(tasks: Sequence[TaskEnvelope], work: TaskWork) -> tuple[TaskParcel, ...]:
@@ -108,18 +103,16 @@ def _parcels(tasks: Sequence[TaskEnvelope], work: TaskWork) -> tuple[TaskParcel,
 
     # cloudpickle, since plain pickle cannot send what is defined in a script.
     dumps: Callable[[Any], bytes] = cloudpickle.dumps
-    packed = tuple(zlib.compress(dumps(task), level=1) for task in tasks)
+    packed = tuple(zlib.compress(dumps((work, task)), level=1) for task in tasks)
     numbers = tuple(task.number for task in tasks)
     cuts = [slice(at, at + _TASKS_A_PARCEL) for at in range(0, len(tasks), _TASKS_A_PARCEL)]
-    return tuple(TaskParcel(work, packed[cut], numbers[cut]) for cut in cuts)
+    return tuple(TaskParcel(packed[cut], numbers[cut]) for cut in cuts)
 
 
-def _followed(
-    job: _Job, board: ProgressBoard, watching: JobListeners, watch: _Watch, grace_s: float
-) -> tuple[TaskAnswer, ...]:
+def _followed(job: _Job, board: ProgressBoard, watching: JobListeners, grace_s: float) -> tuple[TaskAnswer, ...]:
     try:
         while not job.done.wait(LOOK_EVERY_S):
-            _show(board, watching, watch)
+            _show(board, watching, job)
             if watching.stop and watching.stop():
                 job.end(grace_s)
                 break
@@ -140,27 +133,22 @@ def _followed(
     return answers
 
 
-def _show(board: ProgressBoard, watching: JobListeners, watch: _Watch) -> None:
+def _show(board: ProgressBoard, watching: JobListeners, job: _Job) -> None:
     if watching.ledger:
         board.ledger(watching.ledger())
     if watching.on_progress:
         watching.on_progress(board.totals(time.monotonic()))
-    if (note := watch.note()) is not None and watching.note:
+    if (note := job.take_note()) is not None and watching.note:
         watching.note(note)
 
 
 class _Job:
     """Spark's job on its own thread, so that the main thread can handle signals."""
 
-    def __init__(
-        self,
-        session: DriverSession,
-        context: Any,
-        numbers: tuple[int, ...],
-        collect: Callable[[], Iterable[TaskAnswer]],
-    ) -> None:
+    def __init__(self, session: DriverSession, numbers: tuple[int, ...], run_tasks: TaskRunner) -> None:
         self.done = threading.Event()
-        self._session, self._context, self._numbers, self._collect = session, context, numbers, collect
+        self._session, self._numbers, self._run_tasks = session, numbers, run_tasks
+        self._note: str | None = None
         self._answers: tuple[TaskAnswer, ...] = ()
         self._failure: Exception | None = None
         self._cancelled = False
@@ -171,14 +159,19 @@ class _Job:
 
     def _run(self) -> None:
         try:
-            self._context.setJobGroup(_GROUP, "catch-up", interruptOnCancel=False)
-            # Without the names of operations, which Spark's UI shows, its JSON library stays unloaded.
-            self._context.setLocalProperty("spark.rdd.scope.noOverride", "true")
-            self._answers = tuple(self._collect())
-        except Exception as error:  # Py4J can raise anything
+            self._answers = tuple(self._run_tasks(self._session, self._noted))
+        except Exception as error:
             self._failure = error
         finally:
             self.done.set()
+
+    def _noted(self, note: Note) -> None:
+        self._note = note.text
+
+    def take_note(self) -> str | None:
+        """A message for the user; it is returned once."""
+        note, self._note = self._note, None
+        return note
 
     def end(self, grace_s: float) -> None:
         """Wait for tasks that may end themselves, then cancel the job, then kill Spark."""
@@ -193,13 +186,9 @@ class _Job:
             self.done.wait(_CANCELLED_WITHIN_S)
 
     def cancel(self) -> None:
-        """Cancel the job on another thread, since a stopped JVM does not answer."""
+        """Cancel the job; do not wait for it, since a stopped JVM does not answer."""
         self._cancelled = True
-        threading.Thread(target=self._cancel, name="spark cancel", daemon=True).start()
-
-    def _cancel(self) -> None:
-        with suppress(Exception):
-            self._context.cancelJobGroup(_GROUP)
+        self._session.cancel_job()
 
     def answers(self) -> tuple[TaskAnswer, ...]:
         """The tasks' answers; an empty answer for each task if the job was cancelled."""
@@ -208,26 +197,23 @@ class _Job:
         if self._cancelled:
             return tuple(TaskAnswer(number) for number in self._numbers)
         assert self._failure is not None
-        if isinstance(self._failure, KgroupError):
+        if not isinstance(self._failure, SparkFailed):
             raise self._failure
-        message = java_message(self._failure)
-        # The JVM's sockets break a moment before its process can be seen to have ended.
-        asked = hasattr(self._failure, "java_exception") or getattr(self._failure, "_origin", None) is not None
-        if not asked and self._session.has_ended(within_s=_ENDED_WITHIN_S):
-            raise KgroupError(
-                f"Spark's JVM ended while tasks ran{self._session.ending()}",
-                code="spark-gone",
-                details=self._session.last_words(),
-            ) from None
+        message = self._failure.message
         if was_cancelled(message):
             raise KgroupError("another client cancelled the Spark job", code="spark-job") from None
         raise explain(message, tasks=self._numbers) from None
 
 
-def _collected(context: Any, parcels: tuple[TaskParcel, ...]) -> Iterable[TaskAnswer]:
-    parts = [context.parallelize([], len(parcel.packed)).mapPartitionsWithIndex(_mapper(parcel)) for parcel in parcels]
-    answers: Iterable[TaskAnswer] = (parts[0] if len(parts) == 1 else context.union(parts)).collect()
-    return answers
+def collected(driver: Driver, parcels: tuple[TaskParcel, ...]) -> list[TaskAnswer]:
+    """Run the tasks of these parcels, in the driver."""
+    with running_job(driver):
+        context = driver.context
+        parts = [
+            context.parallelize([], len(parcel.packed)).mapPartitionsWithIndex(_mapper(parcel)) for parcel in parcels
+        ]
+        answers: list[TaskAnswer] = (parts[0] if len(parts) == 1 else context.union(parts)).collect()
+        return answers
 
 
 def _mapper(parcel: TaskParcel) -> Callable[[int, Iterable[Any]], list[TaskAnswer]]:
@@ -237,48 +223,3 @@ def _mapper(parcel: TaskParcel) -> Callable[[int, Iterable[Any]], list[TaskAnswe
         return work_partition(parcel, partition_id)
 
     return work
-
-
-class _Watch:
-    """Checks whether Spark has free workers, on a thread of its own: a JVM that is gone does not answer."""
-
-    def __init__(self, context: Any) -> None:
-        self._context = context
-        self._ended = threading.Event()
-        self._note: str | None = None
-        self._thread = threading.Thread(target=self._watch, name="spark watch", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def end(self) -> None:
-        """Do not wait for the thread."""
-        self._ended.set()
-
-    def note(self) -> str | None:
-        """A message for the user; it is returned once."""
-        note, self._note = self._note, None
-        return note
-
-    def _watch(self) -> None:
-        idle_s = 0.0
-        while not self._ended.wait(_ASK_EVERY_S):
-            begun = self._begun()
-            if begun:
-                return
-            idle_s += 0.0 if begun is None else _ASK_EVERY_S  # between two stages nothing is known
-            if idle_s >= _NO_ROOM_AFTER_S:
-                self._note = (
-                    f"no Spark worker has started a task for {_NO_ROOM_AFTER_S:.0f} s: "
-                    "check that a worker has free cores"
-                )
-                return
-
-    def _begun(self) -> int | None:
-        """How many tasks of the stages at work run or have ended; None: unknown."""
-        with suppress(Exception):
-            tracker = self._context.statusTracker()
-            stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-            known = [info.numActiveTasks + info.numCompletedTasks for info in stages if info]
-            return sum(known) if known else None
-        return None

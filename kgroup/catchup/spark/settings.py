@@ -111,10 +111,10 @@ def parse_conf(words: Iterable[str]) -> tuple[tuple[str, str], ...]:
     return tuple(conf.items())
 
 
-def configuration(settings: SparkSettings, jvm_options: Iterable[str] = (), class_path: str = "") -> dict[str, str]:
+def configuration(settings: SparkSettings, jvm_options: Iterable[str] = ()) -> dict[str, str]:
     """Spark's whole configuration. It has nothing of Kafka's, since Spark's UI and event log show it.
 
-    ``jvm_options`` and ``class_path`` are ours for the driver's JVM. Only the options are added to the user's.
+    ``jvm_options`` are ours for the driver's JVM; they are added to the user's.
     """
     said = dict(settings.conf)
     ours = {
@@ -141,8 +141,6 @@ def configuration(settings: SparkSettings, jvm_options: Iterable[str] = (), clas
     options = " ".join([*quoted, said.pop("spark.driver.extraJavaOptions", "")]).strip()
     if options:
         ours["spark.driver.extraJavaOptions"] = options
-    if class_path:
-        ours["spark.driver.extraClassPath"] = class_path
     return ours | said | {"spark.master": _master(settings), "spark.speculation": "false"}
 
 
@@ -215,8 +213,3 @@ def _address(master: str, text: str, default_port: int | None) -> tuple[str, int
     if not match or port is None or not 0 < port < 65_536:
         raise UsageError(f"--master {master}: {text or 'an empty part'} is not HOST:PORT")
     return match[1].strip("[]"), port
-
-
-def conf_words(conf: Mapping[str, str]) -> tuple[str, ...]:
-    """``--conf`` words of a configuration, sorted."""
-    return tuple(word for key in sorted(conf) for word in ("--conf", f"{key}={conf[key]}"))

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kgroup.catchup.spark.in_worker import TaskAnswer, TaskParcel, replay, work_partition
+from kgroup.catchup.spark.running_job import running_job
 from kgroup.catchup.spark.source import SourcePlan, SourceRange, frame
 from kgroup.catchup.spark.where import with_wanted
 from kgroup.catchup.worker.task_spec import TaskResult, TaskSpec
@@ -22,7 +23,8 @@ from kgroup.groups.catchup.model import ChunkProgress
 if TYPE_CHECKING:
     import pyarrow
 
-    from kgroup.catchup.spark.job import TaskRunner
+    from kgroup.catchup.spark.driver import Driver
+    from kgroup.catchup.spark.job import JobNote, TaskRunner
     from kgroup.catchup.spark.session import DriverSession
 
 _AGAIN = ("topic",)
@@ -45,18 +47,27 @@ def reading_of(tasks: Sequence[TaskSpec], progress: Mapping[int, ChunkProgress])
 def filtered(tasks: Sequence[TaskSpec], where: str, progress: Mapping[int, ChunkProgress]) -> TaskRunner:
     """A job that delivers the records matching ``where``; ``progress`` is the ledger's at its start."""
 
-    def collect(session: DriverSession) -> Iterable[TaskAnswer]:
-        rows = with_wanted(frame(session.sql(), reading_of(tasks, progress)), where)
-        answers = rows.mapInArrow(_deliverer(_packed(tasks), tasks[0].config), "answers binary").collect()
-        return [answer for row in answers for answer in pickle.loads(row[0])]
+    def collect(session: DriverSession, asked: JobNote) -> Iterable[TaskAnswer]:
+        answers: list[TaskAnswer] = session.call(_collected, tuple(tasks), where, dict(progress), asked=asked)
+        return answers
 
     return collect
 
 
+def _collected(
+    driver: Driver, tasks: Sequence[TaskSpec], where: str, progress: Mapping[int, ChunkProgress]
+) -> list[TaskAnswer]:
+    """Run the tasks, in the driver."""
+    with running_job(driver):
+        rows = with_wanted(frame(driver.sql(), reading_of(tasks, progress)), where)
+        answers = rows.mapInArrow(_deliverer(_packed(tasks), tasks[0].config), "answers binary").collect()
+        return [answer for row in answers for answer in pickle.loads(row[0])]
+
+
 def _packed(tasks: Sequence[TaskSpec]) -> TaskParcel:
     """The tasks without the connection settings, which are the same for all."""
-    packed = (zlib.compress(pickle.dumps(replace(task, config={})), level=1) for task in tasks)
-    return TaskParcel(replay, tuple(packed), tuple(task.number for task in tasks))
+    packed = (zlib.compress(pickle.dumps((replay, replace(task, config={}))), level=1) for task in tasks)
+    return TaskParcel(tuple(packed), tuple(task.number for task in tasks))
 
 
 def _deliverer(
@@ -76,7 +87,7 @@ def _deliverer(
 
         context = TaskContext.get()
         assert context is not None
-        answers = work_partition(replace(parcel, work=work), context.partitionId())
+        answers = work_partition(parcel, context.partitionId(), work)
         yield pa.RecordBatch.from_pydict({"answers": [pickle.dumps(answers)]})
 
     return deliver

@@ -14,18 +14,21 @@ from kgroup.catchup.sinks.spark import FORMAT, REMEMBERING, SELECT, SINK, resolv
 from kgroup.catchup.spark.chunk_groups import CountedGroup, GroupReading, may_repeat
 from kgroup.catchup.spark.failures import explain, java_message
 from kgroup.catchup.spark.in_worker import TaskAnswer
+from kgroup.catchup.spark.running_job import Note, running_job
 from kgroup.catchup.spark.source import ddl
 from kgroup.catchup.spark.where import as_usage_error, message_lines
 from kgroup.catchup.worker.task_spec import TaskResult, TaskSpec
 from kgroup.groups.catchup.delivered import delivered_to, is_exactly_once
 from kgroup.groups.catchup.model import ChunkProgress, Task
+from kgroup.support.clock import utc_ms
 from kgroup.support.errors import KgroupError, Refused, UsageError
 from kgroup.support.redact import redact
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from kgroup.catchup.spark.job import TaskRunner
+    from kgroup.catchup.spark.driver import Driver
+    from kgroup.catchup.spark.job import JobNote, TaskRunner
     from kgroup.catchup.spark.session import DriverSession
 
 _MOST_LINES = 4
@@ -77,7 +80,6 @@ def written(
     where: str | None,
     progress: Mapping[int, ChunkProgress],
     record: Callable[[Iterable[ChunkProgress]], None],
-    now_ms: Callable[[], int],
 ) -> TaskRunner:
     """A job that writes these groups of chunks one after the other; ``record`` writes their progress to the ledger.
 
@@ -85,29 +87,50 @@ def written(
     delivered. A table that remembers its groups gets each once: Delta skips a group that it has, Iceberg is asked.
     """
 
-    def run(session: DriverSession) -> Iterator[TaskAnswer]:
-        spark = session.sql()
-        for group in groups:
-            how = GroupReading(group.config, group.timeout_s, where, group)
-            counted, once = CountedGroup(spark, group.chunks, progress, how), is_exactly_once(group.sink, group.options)
-            record(may_repeat(counted.chunks, progress, group.work.epoch, now_ms()))
-            with _refusing(group.options, tuple(chunk.number for chunk in counted.chunks)):
-                if not (counted.was_begun and _times_in_iceberg(spark, group)):
-                    rows = selected(counted.frame, group.options.get(SELECT))
-                    _write(rows, group.options, remembered(group))
-                if counted.was_begun and _times_in_iceberg(spark, group) > 1:
-                    once = False  # an earlier run was still writing when this one asked
-                if once and counted.was_begun and not counted.is_read:
-                    counted.read()  # the table has the group
-            if not counted.is_read:
-                raise KgroupError(
-                    f"Spark reported success, but did not read group {group.number} of the chunks", code="spark-job"
-                )
-            known = counted.progress(group.work.epoch, now_ms(), once=once)
-            record(known)
-            yield TaskAnswer(group.number, TaskResult(group.number, known, counted.results(), (), True, False))
+    def run(session: DriverSession, noted: JobNote) -> Iterable[TaskAnswer]:
+        def answer(value: Note | list[ChunkProgress]) -> None:
+            noted(value) if isinstance(value, Note) else record(value)
+
+        answers: list[TaskAnswer] = session.call(_written, tuple(groups), where, dict(progress), asked=answer)
+        return answers
 
     return run
+
+
+def _written(
+    driver: Driver, groups: Sequence[TaskSpec], where: str | None, progress: Mapping[int, ChunkProgress]
+) -> list[TaskAnswer]:
+    """Write the groups, in the driver; kgroup is asked to record the progress."""
+    with running_job(driver):
+        return list(_writing(driver.sql(), groups, where, progress, driver.ask))
+
+
+def _writing(
+    spark: SparkSession,
+    groups: Sequence[TaskSpec],
+    where: str | None,
+    progress: Mapping[int, ChunkProgress],
+    record: Callable[[Sequence[ChunkProgress]], object],
+) -> Iterator[TaskAnswer]:
+    for group in groups:
+        how = GroupReading(group.config, group.timeout_s, where, group)
+        counted, once = CountedGroup(spark, group.chunks, progress, how), is_exactly_once(group.sink, group.options)
+        record(may_repeat(counted.chunks, progress, group.work.epoch, utc_ms()))
+        with _refusing(group.options, tuple(chunk.number for chunk in counted.chunks)):
+            if not (counted.was_begun and _times_in_iceberg(spark, group)):
+                rows = selected(counted.frame, group.options.get(SELECT))
+                _write(rows, group.options, remembered(group))
+            if counted.was_begun and _times_in_iceberg(spark, group) > 1:
+                once = False  # an earlier run was still writing when this one asked
+            if once and counted.was_begun and not counted.is_read:
+                counted.read()  # the table has the group
+        if not counted.is_read:
+            raise KgroupError(
+                f"Spark reported success, but did not read group {group.number} of the chunks", code="spark-job"
+            )
+        known = counted.progress(group.work.epoch, utc_ms(), once=once)
+        record(known)
+        yield TaskAnswer(group.number, TaskResult(group.number, known, counted.results(), (), True, False))
 
 
 def remembered(group: TaskSpec) -> dict[str, str]:

@@ -20,6 +20,7 @@ from kgroup.groups.catchup.takeover import SIGNED_OFF
 from kgroup.support.errors import KgroupError, Refused
 from tests.helpers.catchup.plans import NOW_MS
 from tests.helpers.catchup.replays import Replay, replay, seen
+from tests.helpers.catchup.spark_in_process import jvm_of
 from tests.helpers.catchup.spark_kills import END, Killer, replayed_exactly_once, source_topic, workers_of
 from tests.helpers.kafka_world import KafkaWorld
 
@@ -37,7 +38,7 @@ def session() -> Iterator[DriverSession]:
 def test_copied_exactly_once_though_workers_die(
     session: DriverSession, world: KafkaWorld, bootstrap: str, name: Name
 ) -> None:
-    replayed_exactly_once(session, world, bootstrap, name, Killer(lambda: workers_of([session.pid]), kills=3))
+    replayed_exactly_once(session, world, bootstrap, name, Killer(lambda: workers_of([jvm_of(session)]), kills=3))
 
 
 def signed_off(plan: Replay) -> bool:
@@ -101,8 +102,7 @@ def test_the_jvm_killed_over_an_open_transaction_and_the_plan_gone_on_with(
 
         def tell(totals: ProgressTotals) -> None:
             if totals.records > 300 and session.is_alive:
-                assert session.pid
-                os.kill(session.pid, signal.SIGKILL)
+                os.kill(jvm_of(session), signal.SIGKILL)
 
         bounds = TransactionBounds(records=200)
         slow = plan.spec("topic", {"topic": target}, rate=RateLimit(records_per_s=500), bounds=bounds)

@@ -13,13 +13,11 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from kgroup.catchup.spark.ready import check
-from kgroup.catchup.spark.session import DriverSession
-from kgroup.catchup.spark.settings import SparkSettings
 from kgroup.spark import ChunkGroup, gap
 from kgroup.support.errors import Refused, UsageError
 from tests.helpers.catchup import session_job
 from tests.helpers.catchup.catchups import Crash, crash, own_ledger, released
+from tests.helpers.catchup.spark_in_process import spark_in_process
 from tests.helpers.command_line import CommandLine
 from tests.helpers.kafka_world import KafkaWorld
 from tests.helpers.manual import page
@@ -30,9 +28,8 @@ Name = Callable[[str], str]
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
-    settings = SparkSettings("local[2]", heavy=True)
-    with DriverSession(settings, check(settings, timeout_s=10)) as session:
-        yield session.sql()
+    with spark_in_process("local[2]") as spark:
+        yield spark
 
 
 @pytest.fixture

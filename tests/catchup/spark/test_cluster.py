@@ -102,7 +102,7 @@ def test_no_secret_is_on_a_disk_a_command_line_or_a_page(
     thread, answers = started(session, tasks, JobListeners())
     wait_for(lambda: pids(tasks[0]) and pids(tasks[1]), "both run")
     commands = subprocess.run(["ps", "-eww", "-o", "args"], capture_output=True, text=True, check=True).stdout
-    events = Path(session.context().getConf().get("spark.eventLog.dir").removeprefix("file://"))
+    events = Path(session.started().conf["spark.eventLog.dir"].removeprefix("file://"))
     files = [file for root in (*cluster.work, events) for file in root.rglob("*") if file.is_file()]
     pages = [page_of(session, name) for name in ("jobs", "stages", "environment", "executors")]
     for one in tasks:
@@ -120,7 +120,7 @@ def test_no_secret_is_on_a_disk_a_command_line_or_a_page(
 def page_of(session: DriverSession, name: str) -> str:
     """One of Spark's own pages."""
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with direct.open(f"{session.context().uiWebUrl}/{name}/", timeout=20) as page:
+    with direct.open(f"{session.call(lambda driver: driver.context.uiWebUrl)}/{name}/", timeout=20) as page:
         text: str = page.read().decode()
         return text
 

@@ -44,6 +44,6 @@ def test_workers_import_pyspark_compiled_and_begin_with_what_tasks_import() -> N
 
     settings = SparkSettings("local[1]")
     with DriverSession(settings, check(settings, timeout_s=5)) as session:
-        found = session.context().parallelize([1], 1).map(look).collect()
+        found = session.call(lambda driver: driver.context.parallelize([1], 1).map(look).collect())
 
     assert found == [(str(HOME / "__init__.py"), True)]

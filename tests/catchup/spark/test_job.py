@@ -11,18 +11,18 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from kgroup.catchup.spark.failures import task_error
-from kgroup.catchup.spark.job import GRACE_S, JobListeners, _Watch, run
+from kgroup.catchup.spark.job import GRACE_S, JobListeners, run
 from kgroup.catchup.spark.progress import ProgressTotals
 from kgroup.catchup.spark.ready import check
 from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.settings import SparkSettings
 from kgroup.groups.catchup.model import ChunkProgress
 from kgroup.support.errors import ExitCode, KgroupError, Refused
+from tests.helpers.catchup.spark_in_process import jvm_of
 from tests.helpers.catchup.spark_tasks import Task, counting, deaf, dying, failing, pids, sign, task, waiting
 from tests.helpers.waiting import read_line, wait_for
 
@@ -171,9 +171,8 @@ def test_a_worker_that_dies_every_time_is_reported_without_java(session: DriverS
 def test_nothing_secret_is_in_configuration_log_command_line_or_on_disk(
     session: DriverSession, log: list[str], tmp_path: Path
 ) -> None:
-    context = session.context()
-    context.setLogLevel("DEBUG")
-    local = Path(context._temp_dir).parent
+    session.call(lambda driver: driver.context.setLogLevel("DEBUG"))
+    local = Path(session.call(lambda driver: driver.context._temp_dir)).parent
     one = task(0, tmp_path, secret=SECRET)
     big = task(1, tmp_path, secret=SECRET + "x" * 3_000_000)
     answers: list[object] = []
@@ -182,36 +181,16 @@ def test_nothing_secret_is_in_configuration_log_command_line_or_on_disk(
     try:
         wait_for(lambda: pids(one) and pids(big), "both run")
         assert not [file for file in local.rglob("*") if file.is_file() and SECRET.encode() in file.read_bytes()]
-        command = Path(f"/proc/{session.pid}/cmdline").read_text()
+        command = Path(f"/proc/{jvm_of(session)}/cmdline").read_text()
     finally:
         for each in (one, big):
             sign(each, "go").touch()
         thread.join(30)
-        context.setLogLevel("WARN")
+        session.call(lambda driver: driver.context.setLogLevel("WARN"))
 
     assert answers == ["went", "went"]
     assert len(log) > 20
-    assert SECRET not in "\n".join([*log, command, *(f"{k}={v}" for k, v in context.getConf().getAll()), repr(one)])
-
-
-@pytest.mark.parametrize(
-    ("stages", "noted"), [([(0, 0)], True), ([(0, 0), (1, 0)], False), ([(0, 3)], False), ([None, (0, 0)], True)]
-)
-def test_a_note_says_that_no_worker_is_free(
-    stages: list[tuple[int, int] | None], noted: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of each stage at work Spark knows the tasks that run, and those that have ended; of one just ended nothing."""
-    monkeypatch.setattr("kgroup.catchup.spark.job._ASK_EVERY_S", 0.01)
-    monkeypatch.setattr("kgroup.catchup.spark.job._NO_ROOM_AFTER_S", 0.03)
-    infos = [one and SimpleNamespace(numActiveTasks=one[0], numCompletedTasks=one[1]) for one in stages]
-    tracker = SimpleNamespace(getActiveStageIds=lambda: range(len(infos)), getStageInfo=infos.__getitem__)
-    watch = _Watch(SimpleNamespace(statusTracker=lambda: tracker))
-    watch.start()
-    watch._thread.join(10)
-
-    note = watch.note()
-    assert ("check that a worker has free cores" in (note or "")) == noted
-    assert watch.note() is None
+    assert SECRET not in "\n".join([*log, command, *(f"{k}={v}" for k, v in session.started().conf.items()), repr(one)])
 
 
 @pytest.mark.parametrize(("asked", "result"), [(True, "stopped"), (False, None)])
@@ -251,12 +230,13 @@ from kgroup.catchup.spark.ready import check
 from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.settings import SparkSettings
 from kgroup.support.errors import KgroupError
+from tests.helpers.catchup.spark_in_process import jvm_of
 from tests.helpers.catchup.spark_tasks import pids, task, waiting
 one = task(0, {str(tmp_path)!r})
 with DriverSession(SparkSettings("local[1]"), check(SparkSettings("local[1]"), timeout_s=5)) as session:
     def kill():
         while not pids(one): time.sleep(0.02)
-        os.kill(session.pid, signal.SIGKILL)
+        os.kill(jvm_of(session), signal.SIGKILL)
     threading.Thread(target=kill).start()
     try:
         run(session, [one], work=waiting)
@@ -265,7 +245,7 @@ with DriverSession(SparkSettings("local[1]"), check(SparkSettings("local[1]"), t
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
 
-    assert done.stdout == "spark-gone Spark's JVM ended while tasks ran (killed by SIGKILL)\n"
+    assert done.stdout == "spark-gone Spark ended while it was at work (killed by SIGKILL)\n"
     assert done.stderr == ""
     wait_for(lambda: not is_running(pids(one)[0]), "its worker is gone too")
 
@@ -317,11 +297,11 @@ from kgroup.catchup.spark.job import run
 from kgroup.catchup.spark.ready import check
 from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.settings import SparkSettings
+from tests.helpers.catchup.spark_in_process import jvm_of
 from tests.helpers.catchup.spark_tasks import deaf, task
 settings = SparkSettings("local[1]")
 with DriverSession(settings, check(settings, timeout_s=5)) as session:
-    session.context()
-    print(session.pid, flush=True)
+    print(jvm_of(session), flush=True)
     run(session, [task(0, {str(tmp_path)!r})], work=deaf)
 """
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
@@ -333,19 +313,3 @@ with DriverSession(settings, check(settings, timeout_s=5)) as session:
 
     wait_for(lambda: not is_running(jvm), "the JVM is gone")
     wait_for(lambda: not is_running(worker), "the worker is gone")
-
-
-def test_a_stage_between_two_groups_of_chunks_is_no_note(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has just been submitted, and its workers are there."""
-    monkeypatch.setattr("kgroup.catchup.spark.job._ASK_EVERY_S", 0.01)
-    monkeypatch.setattr("kgroup.catchup.spark.job._NO_ROOM_AFTER_S", 0.03)
-    tasks = iter([0, 0, 1])
-    tracker = SimpleNamespace(
-        getActiveStageIds=lambda: range(1),
-        getStageInfo=lambda stage: SimpleNamespace(numActiveTasks=next(tasks), numCompletedTasks=0),
-    )
-    watch = _Watch(SimpleNamespace(statusTracker=lambda: tracker))
-    watch.start()
-    watch._thread.join(10)
-
-    assert (watch.note(), list(tasks)) == (None, [])

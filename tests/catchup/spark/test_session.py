@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from kgroup.catchup.spark.driver import Driver
 from kgroup.catchup.spark.ready import check
 from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.settings import SparkSettings
 from kgroup.catchup.spark.worker_package import WorkerPackage
 from kgroup.support.errors import KgroupError, Unreachable
+from tests.helpers.catchup.spark_in_process import jvm_of
 from tests.helpers.waiting import wait_for
 
 
@@ -24,13 +24,15 @@ def test_a_configuration_that_java_does_not_take_is_told_by_its_last_lines() -> 
     settings = SparkSettings("local[1]", conf=(("spark.driver.memory", "1m"),))
 
     with DriverSession(settings, check(settings, timeout_s=5)) as session, pytest.raises(KgroupError) as caught:
-        session.context()
+        session.started()
 
-    assert (caught.value.code, caught.value.message) == (
-        "spark-start",
-        "Spark's JVM ended at its start (exit code 1)",
-    )
+    assert (caught.value.code, caught.value.message) == ("spark-start", "Spark did not start")
     assert any("Too small maximum heap" in line for line in caught.value.details)
+
+
+def collectors(driver: Driver) -> set[str]:
+    beans = driver.context._jvm.java.lang.management.ManagementFactory.getGarbageCollectorMXBeans()
+    return {bean.getName() for bean in beans}
 
 
 @pytest.mark.parametrize("place", ["variable", "conf", "default", "submit", "file"])
@@ -53,17 +55,7 @@ def test_a_garbage_collector_of_the_users_replaces_ours(
     settings = SparkSettings("local[1]", tuple(conf.items()))
 
     with DriverSession(settings, check(settings, timeout_s=5)) as session:
-        beans = session.context()._jvm.java.lang.management.ManagementFactory.getGarbageCollectorMXBeans()
-        assert {bean.getName() for bean in beans} == {"PS MarkSweep", "PS Scavenge"}
-
-
-def test_java_searches_the_jars_of_a_start_first() -> None:
-    settings = SparkSettings("local[1]")
-
-    with DriverSession(settings, check(settings, timeout_s=5)) as session:
-        first, second, *_ = session.context()._jvm.java.lang.System.getProperty("java.class.path").split(":")
-        assert Path(first).name.startswith("scala-library-")
-        assert Path(second).name.startswith("spark-core_")
+        assert session.call(collectors) == {"PS MarkSweep", "PS Scavenge"}
 
 
 def test_spark_that_is_not_needed_any_more_leaves_no_directory(tmp_path: Path) -> None:
@@ -83,7 +75,7 @@ def test_a_writers_secrets_are_in_no_line_of_the_log() -> None:
     settings = SparkSettings("local[1]", (("spark.driver.memory", "hunter2"),))
     session = DriverSession(settings, check(settings, timeout_s=5), say=said.append, hidden=("hunter2",))
     with session, pytest.raises(KgroupError) as caught:
-        session.context()
+        session.started()
 
     assert any("[hidden]" in line for line in said)
     assert not [line for line in (*said, *caught.value.details, *session.log()) if "hunter2" in line]
@@ -99,27 +91,11 @@ def test_what_answers_and_is_no_master_is_given_up_in_time() -> None:
             DriverSession(settings, ready, timeout_s=10) as session,
             pytest.raises(Unreachable, match="timed out") as caught,
         ):
-            session.context()
+            session.started()
 
     assert caught.value.code == "spark-master"
     assert time.monotonic() - began < 20
     assert not session.is_alive
-
-
-def test_a_start_imports_no_pandas() -> None:
-    """PySpark's converters of NumPy values do, at the first call into Java."""
-    code = """
-import sys
-from kgroup.catchup.spark.ready import check
-from kgroup.catchup.spark.session import DriverSession
-from kgroup.catchup.spark.settings import SparkSettings
-settings = SparkSettings("local[1]")
-with DriverSession(settings, check(settings, timeout_s=5)) as session:
-    print(session.context().parallelize([1], 1).map(str).collect(), {"pandas", "numpy"} & set(sys.modules))
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-
-    assert done.stdout == "['1'] set()\n", done.stderr
 
 
 def test_a_session_that_is_left_before_it_began_leaves_nothing() -> None:
@@ -133,14 +109,13 @@ def test_a_session_that_is_left_before_it_began_leaves_nothing() -> None:
 def test_a_jvm_that_stands_still_does_not_hold_us_up() -> None:
     settings = SparkSettings("local[1]")
     with DriverSession(settings, check(settings, timeout_s=5)) as session:
-        session.context()
-        assert session.pid
-        os.kill(session.pid, signal.SIGSTOP)
+        jvm = jvm_of(session)
+        os.kill(jvm, signal.SIGSTOP)
         began = time.monotonic()
         session.close(wait_s=1)
 
     assert time.monotonic() - began < 10
-    assert session.ending() == " (killed by SIGKILL)"
+    wait_for(lambda: not Path(f"/proc/{jvm}").exists(), "the JVM is gone")
 
 
 def test_what_is_shipped_is_small_and_goes_away() -> None:

@@ -155,14 +155,6 @@ def test_options_of_java_are_added_to_the_users() -> None:
     assert "spark.driver.extraJavaOptions" not in configuration(SparkSettings())
 
 
-def test_a_class_path_of_the_users_replaces_ours() -> None:
-    name = "spark.driver.extraClassPath"
-
-    assert configuration(SparkSettings(), class_path="/a.jar:/b.jar")[name] == "/a.jar:/b.jar"
-    assert configuration(SparkSettings(conf=((name, "/mine.jar"),)), class_path="/a.jar")[name] == "/mine.jar"
-    assert name not in configuration(SparkSettings())
-
-
 def test_conf_words() -> None:
     assert parse_conf(["spark.a=1", "spark.b=x=y", "spark.a=2"]) == (("spark.a", "2"), ("spark.b", "x=y"))
     assert parse_conf([]) == ()

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyarrow import parquet
 
 from kgroup.catchup.sinks.files import write_manifest
 from kgroup.catchup.spark import to_spark
+from kgroup.catchup.spark.driver import on_sql
 from kgroup.catchup.spark.job import JobListeners, run
 from kgroup.catchup.spark.progress import ProgressTotals
 from kgroup.catchup.spark.ready import check
@@ -26,12 +27,11 @@ from kgroup.groups.catchup.takeover import SIGNED_OFF
 from kgroup.model.records import LostOffsets
 from kgroup.support.errors import KgroupError, NotFound, Refused, UsageError
 from tests.catchup.sinks.test_topic import SHAPES, produce_shapes
-from tests.helpers.catchup import handler_functions
 from tests.helpers.catchup.plans import NOW_MS
 from tests.helpers.catchup.replays import Replay, producer, replay, seen, sources
+from tests.helpers.catchup.spark_in_process import jvm_of
 from tests.helpers.catchup.spark_kills import END, PARTITIONS, Killer, source_topic, workers_of
 from tests.helpers.kafka_world import KafkaWorld
-from tests.helpers.manual import page
 
 Name = Callable[[str], str]
 NUMBER = "cast(cast(value as string) as int)"
@@ -64,7 +64,7 @@ def test_conditions_that_are_none(
     session: DriverSession, sql: str, said: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(UsageError) as raised:
-        check_where(session.sql(), sql)
+        session.call(on_sql, check_where, sql)
 
     assert said in raised.value.message
     assert raised.value.hint
@@ -76,7 +76,7 @@ def test_conditions_that_are_none(
     "sql", ["key = 'eu'", "array_contains(transform(headers, h -> h.key), 'x')", "timestamp >= '2026-11-01 12:00:00'"]
 )
 def test_conditions_that_are_some(session: DriverSession, sql: str) -> None:
-    check_where(session.sql(), sql)
+    session.call(on_sql, check_where, sql)
 
 
 def work(session: DriverSession, plan: Replay, sql: str, *tasks: TaskSpec, watching: JobListeners | None = None) -> Any:
@@ -89,7 +89,7 @@ def test_exactly_once_in_order_though_workers_die(
 ) -> None:
     source, target = source_topic(world, bootstrap, name), world.topic(name("copy"), partitions=PARTITIONS)
     spans = [(source, p, END * part // 4, END * (part + 1) // 4) for p in range(PARTITIONS) for part in range(4)]
-    killer = Killer(lambda: workers_of([session.pid]), kills=2)
+    killer = Killer(lambda: workers_of([jvm_of(session)]), kills=2)
     with replay(bootstrap, name("ledger"), spans, [range(4), range(4, 8)]) as plan:
         rate, bounds = RateLimit(records_per_s=400), TransactionBounds(records=100)
         tasks = [plan.spec("topic", {"topic": target}, number, rate=rate, bounds=bounds) for number in range(2)]
@@ -219,7 +219,7 @@ def test_a_writer_of_spark_gets_all_of_it_and_is_counted(
     for partition in range(2):
         world.produce(source, 30, partition)
     options = {"format": "parquet", "option.path": str(tmp_path / "out")}
-    to_spark.rehearse(session.sql(), options)
+    session.call(on_sql, to_spark.rehearse, options)
     with replay(
         bootstrap, name("ledger"), [(source, 0, 0, 20), (source, 0, 20, 30), (source, 1, 0, 30)], [[0, 1], [2]]
     ) as plan:
@@ -230,14 +230,23 @@ def test_a_writer_of_spark_gets_all_of_it_and_is_counted(
             plan.runner.write(*rows)
             recorded.append(tuple(plan.progress()[number].may_repeat for number in sorted(plan.progress())))
 
-        written = to_spark.written(groups, "offset >= 25", plan.progress(), record, lambda: NOW_MS)
+        written = to_spark.written(groups, "offset >= 25", plan.progress(), record)
         answers = run(session, to_spark.by_chunk(groups, plan.progress()), run_tasks=written)
         assert recorded == [(20, 10), (0, 0), (0, 0, 30), (0, 0, 0)]
         proof = plan.proof(*(answer.result for answer in answers))
 
-    rows = session.sql().read.parquet(str(tmp_path / "out"))
-    assert rows.columns == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"]
-    assert sorted((row.partition, row.offset) for row in rows.collect()) == [
+    rows = parquet.read_table(tmp_path / "out")
+    assert rows.column_names == [
+        "key",
+        "value",
+        "topic",
+        "partition",
+        "offset",
+        "timestamp",
+        "timestampType",
+        "headers",
+    ]
+    assert sorted((row["partition"], row["offset"]) for row in rows.to_pylist()) == [
         (p, n) for p in (0, 1) for n in range(25, 30)
     ]
     assert (proof.complete, proof.records, proof.delivered) == (True, 60, 10)
@@ -255,7 +264,7 @@ def test_a_writer_of_spark_gets_all_of_it_and_is_counted(
 )
 def test_writers_that_take_nothing(session: DriverSession, options: dict[str, str], said: str) -> None:
     with pytest.raises(Refused) as raised:
-        to_spark.rehearse(session.sql(), options)
+        session.call(on_sql, to_spark.rehearse, options)
 
     assert (raised.value.code, said in raised.value.message) == ("sink", True)
     assert "\tat " not in "".join((raised.value.message, *raised.value.details))
@@ -275,7 +284,7 @@ SELECT = "cast(value as string) as body, partition, offset"
 )
 def test_columns_that_are_none(session: DriverSession, select: str, said: str) -> None:
     with pytest.raises(UsageError) as raised:
-        to_spark.rehearse(session.sql(), {"format": "noop", "select": select})
+        session.call(on_sql, to_spark.rehearse, {"format": "noop", "select": select})
 
     assert said in raised.value.message
 
@@ -288,77 +297,20 @@ def test_columns_for_a_writer_that_takes_no_headers(
     url = f"jdbc:derby:{tmp_path}/gap;create=true"
     options = {"format": "jdbc", "option.url": url, "option.dbtable": "gap"}
     with pytest.raises(Refused, match="JDBC"):
-        to_spark.rehearse(session.sql(), options)
+        session.call(on_sql, to_spark.rehearse, options)
     options |= {"select": SELECT}
-    to_spark.rehearse(session.sql(), options)
+    session.call(on_sql, to_spark.rehearse, options)
     with replay(bootstrap, name("ledger"), [(source, 0, 0, 12), (source, 0, 12, 20)], [[0], [1]]) as plan:
         groups = [plan.spec("spark", options, number) for number in range(2)]
-        written = to_spark.written(
-            groups, "offset % 2 = 0", plan.progress(), lambda rows: plan.runner.write(*rows), lambda: NOW_MS
-        )
+        written = to_spark.written(groups, "offset % 2 = 0", plan.progress(), lambda rows: plan.runner.write(*rows))
         answers = run(session, to_spark.by_chunk(groups, plan.progress()), run_tasks=written)
         proof = plan.proof(*(answer.result for answer in answers))
 
-    rows = session.sql().read.format("jdbc").options(url=url, dbtable="gap").load().collect()
-    assert sorted(tuple(row) for row in rows) == [("hello", 0, offset) for offset in range(0, 20, 2)]
+    assert sorted(
+        session.call(
+            lambda driver: [
+                tuple(row) for row in driver.sql().read.format("jdbc").options(url=url, dbtable="gap").load().collect()
+            ]
+        )
+    ) == [("hello", 0, offset) for offset in range(0, 20, 2)]
     assert (proof.complete, proof.records, proof.delivered) == (True, 20, 10)
-
-
-def test_read_in_a_notebook(session: DriverSession, world: KafkaWorld, bootstrap: str, name: Name) -> None:
-    from kgroup.spark import register
-
-    source = world.topic(name("orders"), 2, {"retention.ms": "-1"})
-    produce_shapes(bootstrap, source)
-    world.produce(source, 20)
-    spark = session.sql()
-    register(spark, bootstrap, properties={"client.id": "hunter2"})
-
-    def read(**options: str) -> Any:
-        return spark.read.format("kgroup").options(**options).load()
-
-    shapes = read(range=f"{source}:1=0-{len(SHAPES)}")
-    assert shapes.columns[-2:] == ["timestampType", "headers"]
-    found = shapes.orderBy("offset").collect()
-    assert [(row.key, row.value) for row in found] == [(key, value) for key, value, _, _ in SHAPES]
-    assert [(one.key, one.value) for one in found[5].headers] == SHAPES[5][2]
-    some = read(range=f"{source}:0=5-9", minPartitions="2")
-    assert (some.rdd.getNumPartitions(), sorted(row.offset for row in some.collect())) == (2, [5, 6, 7, 8])
-    with replay(bootstrap, name("ledger"), [(source, 0, 10, 20)]) as plan:
-        work(session, plan, "true", plan.spec("python", {"function": f"{handler_functions.__name__}:keep"}))
-        of_plan = {"plan": plan.runner.plan_id, "ledgerTopic": plan.ledger.topic}
-        assert read(**of_plan).count() == 10
-        assert read(**of_plan, pending="true").count() == 0
-    world.delete_records(source, 0, 4)
-    gone = {"range": f"{source}:0=0-20"}
-    assert read(**gone, failOnDataLoss="false").count() == 16
-    with pytest.raises(Exception, match="cannot be read"):
-        read(**gone).count()
-    plan_text = some._jdf.queryExecution().toString()
-    assert "hunter2" not in plan_text
-
-
-def test_the_notebook_of_the_manual(
-    session: DriverSession, world: KafkaWorld, bootstrap: str, name: Name, tmp_path: Path
-) -> None:
-    """The newest record of each key too: times are in another order than offsets; a key may be null, and a value."""
-    text, out = page("catchup/notebook.md"), tmp_path / "out"
-    code = "".join(re.findall(r"<!-- (?:notebook|newest) -->\n```python\n(.*?)```", text, re.S))
-    source, writer = world.topic(name("source"), 2, {"retention.ms": "-1"}), producer(bootstrap)
-    for number in range(300):
-        key = None if number % 20 == 7 else b"k%d" % (number * 7 % 31)
-        value = None if number % 13 == 3 else b"%d" % number
-        writer.produce(source, value, key, number * 7 % 31 % 2, timestamp=NOW_MS - number * 37 % 101)
-    writer.flush(10)
-    newest = {(one.partition, one.key or one.offset): one.offset for one in seen(bootstrap, source)}
-    notebook: dict[str, Any] = {"spark": session.sql()}
-
-    with replay(bootstrap, name("ledger"), [(source, p, 0, world.end(source, p)) for p in range(2)]) as plan:
-        of_plan = f'"{plan.runner.plan_id}").option("ledgerTopic", "{plan.ledger.topic}"'
-        code = code.replace('"cu-7f3a"', of_plan).replace("broker:9092", bootstrap)
-        exec(code.replace("orders", source).replace("/lake/newest", str(out)), notebook)
-
-        assert (notebook["records"].count(), notebook["some"].count()) == (300, 50)
-    rows = notebook["spark"].read.parquet(str(out)).collect()
-    assert sorted((row.partition, row.offset) for row in rows) == sorted((p, o) for (p, _), o in newest.items())
-    assert any(row.value is None for row in rows)
-    assert len([row for row in rows if row.key is None]) == 15

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from kgroup.catchup.spark.driver import Driver
 from kgroup.catchup.spark.ready import check
 from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.settings import SparkSettings
@@ -52,13 +53,17 @@ def _changed() -> float:
     return max(path.stat().st_mtime for path in (ready.java.executable.resolve(), ready.home / "jars"))
 
 
+def _load(driver: Driver, directory: str) -> None:
+    driver.context.parallelize([0], 1).map(abs).collect()
+    rows = driver.sql().range(10).where("id % 2 = 0")
+    rows.mapInPandas(lambda batches: batches, rows.schema).write.parquet(f"{directory}/rows")
+
+
 def main() -> None:
     """Load the classes that replays need: run a job and a query with Python in it, and write a file."""
     settings = SparkSettings("local[1]", heavy=True)
     with DriverSession(settings, check(settings, timeout_s=30)) as session, tempfile.TemporaryDirectory() as directory:
-        session.context().parallelize([0], 1).map(abs).collect()
-        rows = session.sql().range(10).where("id % 2 = 0")
-        rows.mapInPandas(lambda batches: batches, rows.schema).write.parquet(f"{directory}/rows")
+        session.call(_load, directory)
         session.close(wait_s=120)
     made, archive = map(Path, sys.argv[1:])
     if made.exists():  # on a busy machine Java may be ended before it has written it: the next run tries again
