@@ -99,12 +99,13 @@ def test_no_secret_is_on_a_disk_a_command_line_or_a_page(
     session: DriverSession, cluster: Cluster, tmp_path: Path
 ) -> None:
     tasks = [task(0, tmp_path, secret=SECRET), task(1, tmp_path, secret=SECRET + "y" * 2_000_000)]
+    own_pages = session.call(lambda driver: driver.context.uiWebUrl)
     thread, answers = started(session, tasks, JobListeners())
     wait_for(lambda: pids(tasks[0]) and pids(tasks[1]), "both run")
     commands = subprocess.run(["ps", "-eww", "-o", "args"], capture_output=True, text=True, check=True).stdout
     events = Path(session.started().conf["spark.eventLog.dir"].removeprefix("file://"))
     files = [file for root in (*cluster.work, events) for file in root.rglob("*") if file.is_file()]
-    pages = [page_of(session, name) for name in ("jobs", "stages", "environment", "executors")]
+    pages = [page_of(own_pages, name) for name in ("jobs", "stages", "environment", "executors")]
     for one in tasks:
         sign(one, "go").touch()
     thread.join(30)
@@ -117,10 +118,10 @@ def test_no_secret_is_on_a_disk_a_command_line_or_a_page(
     assert SECRET not in "".join(pages)
 
 
-def page_of(session: DriverSession, name: str) -> str:
+def page_of(own_pages: str, name: str) -> str:
     """One of Spark's own pages."""
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with direct.open(f"{session.call(lambda driver: driver.context.uiWebUrl)}/{name}/", timeout=20) as page:
+    with direct.open(f"{own_pages}/{name}/", timeout=20) as page:
         text: str = page.read().decode()
         return text
 
