@@ -26,7 +26,8 @@ import typer
 from msgspec.structs import replace as replace_outcome
 
 from kgroup.catchup.service.conditional_start import start_catchup
-from kgroup.catchup.service.lookup import open_engine
+from kgroup.catchup.service.engine import CatchupEngine
+from kgroup.catchup.service.lookup import SeveralPlans, find_plan, open_engine
 from kgroup.catchup.service.options import (
     ExecuteOptions,
     GapOptions,
@@ -55,6 +56,7 @@ from kgroup.queries.log_options import brokers_now
 from kgroup.settings.invocation import Invocation
 from kgroup.support.atomic_file import AtomicFile
 from kgroup.support.errors import UsageError
+from kgroup.support.units import some_of
 
 GROUP = typer.Argument(
     metavar="[GROUP]", help="The group; not needed with --range and --skipped-by.", show_default=False
@@ -321,7 +323,8 @@ def resume(
 
     Any machine can do this. Destination and order are set once; rate, lanes and master may differ in each run.
     Delivered records are not delivered again. If the group has committed in the gap by itself before its release,
-    the plan is closed. A group of which nothing is pending has nothing to resume: exit code 0.
+    the plan is closed. A group of which nothing is pending has nothing to resume: exit code 0. Of a group with several
+    open plans all are continued, as with --all-pending.
 
     With --all-pending the plans are continued one after the other, and one that another run replays is left to it, so
     that several machines can share them. The destination is for plans that have none.
@@ -356,7 +359,12 @@ def resume(
         return _resume_pending(run, ledger, PendingRequest(plans or (), run.command_line, options, follow), how)
     with open_engine(run.settings, run.reporter, ledger.ledger_topic) as engine:
         request = ResumeRequest(plan, how.execute, run.command_line, assume or (), options)
-        result = finish_release(engine, request) if release_only else resume_catchup(engine, run.settings, request)
+        try:
+            result = finish_release(engine, request) if release_only else resume_catchup(engine, run.settings, request)
+        except SeveralPlans as several:
+            if not several.plan_ids or release_only or assume or speed.report:  # these are for one plan
+                raise
+            return _resume_pending(run, ledger, PendingRequest([plan], run.command_line, options), how)
         if result is None:
             return list_outcome((), engine.cluster.ref, verbose=False)
         return outcome(result, engine.cluster.ref, request.line)
@@ -404,12 +412,12 @@ def cancel(
         bool, safety_option("--abandon", help="Abandon the undelivered records; they are listed, nothing is moved.")
     ] = False,
     assume: Annotated[list[str] | None, ASSUME] = None,
-) -> Outcome:
+) -> Outcomes:
     """Cancel a plan: its group reads the gap itself.
 
     The group is moved back to its old offsets, and must be Empty. It would process delivered records again, which
-    requires --accept possible-duplicates. --abandon moves nothing and lists what is abandoned. To end only the
-    replay: kgroup catchup stop.
+    requires --accept possible-duplicates. --abandon moves nothing and lists what is abandoned. Of a group with several
+    open plans all are cancelled, the newest first. To end only the replay: kgroup catchup stop.
 
     Examples:
     # what cancelling would do
@@ -426,8 +434,23 @@ def cancel(
     """
     check_execution(run, replace(how, accept=accept))
     with open_engine(run.settings, run.reporter, ledger.ledger_topic) as engine:
-        cancellation = cancel_plan(engine, plan, accept or (), assume or (), abandon=abandon, execute=how.execute)
-        return outcome(cancellation, engine.cluster.ref, run.command_line)
+        for left, plan_id in _newest_first(engine, plan):
+            cancelled = cancel_plan(engine, plan_id, accept or (), assume or (), abandon=abandon, execute=how.execute)
+            yield outcome(cancelled, engine.cluster.ref, run.command_line)
+            if left and not cancelled.executed:  # an older one ends at the offsets to which this one moves back
+                run.reporter.note(f"after it, of {plan}: {some_of(left)}")
+                return
+
+
+def _newest_first(engine: CatchupEngine, text: str) -> Iterator[tuple[Sequence[str], str]]:
+    """A plan by its id or its group, or all open plans of a group; each with those that come after it."""
+    try:
+        plans: Sequence[str] = (find_plan(engine, text, finished=True).plan.id,)
+    except SeveralPlans as several:
+        if not several.plan_ids:
+            raise
+        plans = several.plan_ids
+    yield from ((plans[number + 1 :], plan_id) for number, plan_id in enumerate(plans))
 
 
 def prune(

@@ -25,9 +25,18 @@ from kgroup.support.clock import utc_ms
 from kgroup.support.durations import format_duration
 from kgroup.support.errors import NotFound, UsageError
 from kgroup.support.hint import Hint
+from kgroup.support.units import some_of
 
 _NEAR = 3
 _SOON_S = 2.0
+
+
+class SeveralPlans(UsageError):
+    """A group has several plans, and one was meant; ``plan_ids`` are those that may be open, the newest first."""
+
+    def __init__(self, group: str, plan_ids: Sequence[str], *, still_open: bool) -> None:
+        super().__init__(f"{group} has {len(plan_ids)} plans: {some_of(plan_ids)}", hint="name one plan by its id")
+        self.plan_ids = tuple(plan_ids) if still_open else ()
 
 
 @contextmanager
@@ -80,7 +89,7 @@ def find_plan(engine: CatchupEngine, text: str, *, finished: bool = False) -> Pl
     """The plan with this id, or the plan of this group if there is only one.
 
     Open plans have priority over finished ones, which count only with ``finished``. The plan may be damaged
-    (``PlanSnapshot.damage``). Raises NotFound with similar names, and UsageError if several plans match.
+    (``PlanSnapshot.damage``). Raises NotFound with similar names, and SeveralPlans.
     """
     return _find(engine, text, PATIENCE_S, finished=finished)
 
@@ -103,8 +112,7 @@ def _choose(engine: CatchupEngine, text: str, listing: PlanListing, *, finished:
     still_open = [head for head in of_group if head.may_be_open]
     chosen = still_open or (of_group if finished else [])
     if len(chosen) > 1:
-        ids = [head.id for head in chosen]
-        raise UsageError(f"{text} has {len(ids)} plans: {', '.join(ids)}", hint="name one plan by its id")
+        raise SeveralPlans(text, [head.id for head in reversed(chosen)], still_open=bool(still_open))
     if chosen:
         return chosen[0]
     raise _unknown(engine, text, listing.heads, of_group)

@@ -23,7 +23,7 @@ class Note:
 
 @contextmanager
 def running_job(driver: Driver) -> Iterator[None]:
-    """The jobs that this thread starts within the block: ``Message.CANCEL`` ends them, and waiting for a worker is noted."""
+    """The jobs that this thread starts within the block: ``CANCEL`` ends them, and waiting for a worker is noted."""
     driver.context.setJobGroup(JOB_GROUP, "catch-up", interruptOnCancel=False)
     # Without the names of operations, which Spark's UI shows, its JSON library stays unloaded.
     driver.context.setLocalProperty("spark.rdd.scope.noOverride", "true")

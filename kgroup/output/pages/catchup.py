@@ -55,6 +55,9 @@ _LIST = (
     Column("CREATED-BY", drop=2, fold=True),
     Column("CREATED", drop=1),
 )
+_MANY = 5
+"""So many plans of a group are one row: those of ``kgroup.consumer`` are one for each assignment."""
+
 LIST_HEADER = (
     "plan_id", "group", "state", "phase", "pending_offset_count", "offset_count", "retention_deadline_at",
     "destination", "created_by", "created_at"
@@ -172,17 +175,43 @@ def list_outcome(states: tuple[VerifiedPlan, ...], cluster: ClusterRef, *, verbo
 
 
 def list_screen(states: Sequence[VerifiedPlan], *, verbose: bool) -> Screen:
-    """One row per plan in the given order; at most 20 unless ``verbose``."""
+    """One row per plan in the given order, unless ``verbose`` at most 20, and one for many plans of a group."""
     if not states:
         return Screen(())
-    shown = states if verbose else states[:ROWS_ON_A_PAGE]
+    rows = [(state,) for state in states] if verbose else alike(states)
+    shown = rows if verbose else rows[:ROWS_ON_A_PAGE]
+    cells = [_list_row(row[0]) if len(row) == 1 else _list_row_of(row) for row in shown]
     blocks: list[Block] = [
         Title(plural(len(states), "catch-up"), in_terminal_only=True),
-        Table(_LIST, [_list_row(state) for state in shown], sparse=frozenset({"RETENTION-LEFT", "DESTINATION"})),
+        Table(_LIST, cells, sparse=frozenset({"RETENTION-LEFT", "DESTINATION"})),
     ]
-    if more := len(states) - len(shown):
-        blocks.append(Text((f"{more} more: --verbose",)))
+    more = sum(len(row) for row in rows[ROWS_ON_A_PAGE:])
+    if not verbose and (more or len(rows) < len(states)):
+        blocks.append(Text((f"{more} more: --verbose" if more else "each plan: --verbose",)))
     return Screen(tuple(blocks))
+
+
+def alike(states: Sequence[VerifiedPlan]) -> list[tuple[VerifiedPlan, ...]]:
+    """Plans of one group, phase and destination together if they are many, at the place of the first."""
+    kinds: dict[tuple[object, ...], list[VerifiedPlan]] = {}
+    for state in states:
+        kinds.setdefault((state.snapshot.plan.group, state.phase, state.destination), []).append(state)
+    rows: list[tuple[VerifiedPlan, ...]] = []
+    for state in states:
+        kind = kinds[state.snapshot.plan.group, state.phase, state.destination]
+        if len(kind) < _MANY or state.snapshot.plan.group is None:
+            rows.append((state,))
+        elif state is kind[0]:
+            rows.append(tuple(kind))
+    return rows
+
+
+def _list_row_of(states: Sequence[VerifiedPlan]) -> tuple[Cell, ...]:
+    """Many plans as one row: their sums, and the retention of the first."""
+    first, pending = _list_row(states[0]), [state.known_pending for state in states]
+    whole = None if None in pending else sum(filter(None, pending))
+    offsets = sum(state.offsets for state in states) or None
+    return (f"{len(states)} plans", *first[1:3], whole, offsets, *first[5:7], *(None for _ in first[7:]))
 
 
 def _list_row(state: VerifiedPlan) -> tuple[Cell, ...]:
