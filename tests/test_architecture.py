@@ -294,6 +294,7 @@ changes: cluster groups model queries settings support
 cli: cluster kgroup model output settings support
 cluster: kgroup model settings support
 commands: catchup changes cli cluster groups model output queries sandbox settings support
+consumer: catchup cluster groups model support
 groups: model support
 model: support
 output: groups model settings support

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from kgroup.changes.backup import write_backup
 from kgroup.changes.guards import UndoneCommits, check_change_permitted, check_guards
-from kgroup.changes.journal import ChangeWriter, Journal, whoami
+from kgroup.changes.journal import ChangeWriter, Journal
 from kgroup.changes.options import Change, Execution
 from kgroup.changes.rights import apply_rights
 from kgroup.changes.verify import (
@@ -43,6 +43,7 @@ from kgroup.support.clock import utc_now
 from kgroup.support.errors import KgroupError, Refused
 from kgroup.support.hint import Hint
 from kgroup.support.signals import defer_signals
+from kgroup.support.user import whoami
 
 COMMITS = SnapshotRequest(logs=False, generation_budget_s=0, stable=True, hidden_budget_s=5.0)
 """What a plan reads of each group: its members and its committed offsets."""

@@ -11,12 +11,10 @@ undo treats the rows without a result as perhaps changed.
 
 from __future__ import annotations
 
-import getpass
 import json
 import os
 import re
 import secrets
-import socket
 from collections.abc import Collection, Iterator, Mapping, Sequence, Sized
 from contextlib import AbstractContextManager, suppress
 from datetime import datetime
@@ -293,15 +291,6 @@ class Journal:
 
     def _path(self, change_id: str) -> Path:
         return self.directory / f"{change_id}{_SUFFIX}"
-
-
-def whoami() -> str:
-    """``maria@jump-1``; the user id for a user without a name, as in a pod."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError, ImportError):
-        user = str(os.getuid())
-    return f"{user}@{socket.gethostname()}"
 
 
 _MAY_BE_COMMITTED = (None, "outcome-unknown", "unreachable", "timed-out")

@@ -166,7 +166,8 @@ def client(kind: Any, config: Mapping[str, Any], watch: ClientWatch) -> Any:
     level = _DEBUG if LOG.isEnabledFor(logging.DEBUG) else _QUIET
     settings = {**config, **NEVER_CREATES, "log_level": level, "error_cb": watch.on_error}
     if tokens := config.get("oauth_cb"):
-        tokens.token()  # its error has the cause; confluent-kafka would wait for 10 s, and only report that
+        if hasattr(tokens, "token"):  # an application's own function (kgroup.consumer) has none
+            tokens.token()  # its error has the cause; confluent-kafka would wait for 10 s, and only report that
         settings["oauth_cb"] = partial(watch.refreshed, tokens)
     try:
         return kind(settings, logger=LOG)

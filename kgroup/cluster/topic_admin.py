@@ -9,13 +9,16 @@ import atexit
 import time
 from collections.abc import Collection, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, NewTopic
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, NewTopic, OffsetSpec
 
 from kgroup.cluster.librdkafka import NOT_YET, ClientWatch, client, topic_client_error
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.model.topic_settings import TopicSettings
 from kgroup.support.errors import KgroupError, Unreachable
 from kgroup.support.units import some_of
@@ -52,7 +55,7 @@ class TopicDescription:
 
     ``replicas`` is the smallest replica count of its partitions; ``has_leaders``: each of them has a leader.
     ``operations`` is what this user may do (READ, WRITE, ...), None if the brokers do not report it. ``settings`` is
-    None if this user may not read them.
+    None if this user may not read them. ``id`` is the topic's id as Kafka prints it, None if the broker has none.
     """
 
     partitions: int
@@ -60,6 +63,7 @@ class TopicDescription:
     has_leaders: bool
     operations: frozenset[str] | None
     settings: TopicSettings | None
+    id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +131,39 @@ class TopicAdmin:
             all(partition.leader is not None for partition in metadata.partitions),
             None if operations is None else frozenset(AclOperation(item).name for item in operations),
             settings,
+            _as_kafka_prints(metadata.topic_id),
         )
+
+    def offsets(
+        self, partitions: Collection[TopicPartition], spec: OffsetSpec, isolation: IsolationLevel
+    ) -> dict[TopicPartition, tuple[int, int | None]]:
+        """The offset of each partition and its leader epoch, None if unknown (ListOffsets); one request a leader.
+
+        A partition that cannot be read is left out. Raises AuthenticationFailed, Unreachable.
+        """
+        asked = {ClientPartition(*tp): spec for tp in partitions}
+        answers = self._admin.list_offsets(asked, isolation_level=isolation, request_timeout=self._timeout_s)
+        found: dict[TopicPartition, tuple[int, int | None]] = {}
+        for asked_for, answer in answers.items():
+            with suppress(KafkaException):
+                info = self._answer(answer, "offsets could not be read")
+                epoch = info.leader_epoch
+                found[TopicPartition(asked_for.topic, asked_for.partition)] = (
+                    info.offset,
+                    None if epoch is None or epoch < 0 else epoch,
+                )
+        return found
+
+    def cluster_and_partitions(self, topic: str) -> tuple[str | None, int]:
+        """The cluster's id, and how many partitions the topic has; 0 if it does not exist, or may not be described.
+
+        Raises AuthenticationFailed, Unreachable.
+        """
+        try:
+            listed = self._admin.list_topics(topic, self._timeout_s)
+        except KafkaException as error:
+            raise self._watch.fault(f"{topic} could not be read") from error
+        return listed.cluster_id, len(listed.topics[topic].partitions)
 
     def brokers(self) -> int:
         """The number of brokers in the cluster. Raises AuthenticationFailed, Unreachable."""
@@ -178,6 +214,11 @@ class TopicAdmin:
 
     def _answer(self, future: Future[Any], what: str) -> Any:
         return _answer(self._admin, self._watch, future, what)
+
+
+def _as_kafka_prints(topic_id: Any) -> str | None:
+    """The id in the URL-safe alphabet, which confluent-kafka's text of it is not in."""
+    return None if topic_id is None else str(topic_id).translate(str.maketrans("+/", "-_"))
 
 
 def _answer(admin: Any, watch: ClientWatch, future: Future[Any], what: str) -> Any:

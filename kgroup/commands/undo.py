@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from kgroup.catchup.service.pending import begin_reading_cached_ledger
 from kgroup.changes.execute import ChangeContext, PlannedChange
-from kgroup.changes.journal import Journal, whoami
+from kgroup.changes.journal import Journal
 from kgroup.changes.options import Change
 from kgroup.changes.preconditions import prepare_change
 from kgroup.changes.undo import (
@@ -52,6 +52,7 @@ from kgroup.support.hint import Hint
 from kgroup.support.instants import rfc3339, short_time
 from kgroup.support.quoting import join
 from kgroup.support.units import plural
+from kgroup.support.user import whoami
 
 NOT_YOURS = refusal_code(
     "not-yours",

@@ -11,9 +11,13 @@ from enum import StrEnum
 ID_ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
 """Characters of ids, those of the journal too: no two of them are confused when an id is read aloud."""
 
-_ID = rf"cu-[{ID_ALPHABET}]{{4}}"
+_ID = rf"cu-[{ID_ALPHABET}]{{4}}(?:[{ID_ALPHABET}]{{4}})?"
 _NUMBER = "(0|[1-9][0-9]{0,18})"
 _MARK = rf"kgroup ({_ID}) (0|[1-9][0-9]{{0,17}}) (?:(release|back)|(release) {_NUMBER})"
+
+
+_ENDS_WITH = "\0"
+"""confluent-kafka, with which a member commits, adds this to all metadata (2.16)."""
 
 
 class TagPurpose(StrEnum):
@@ -45,7 +49,7 @@ class CatchupCommitTag:
     @classmethod
     def of(cls, metadata: str) -> CatchupCommitTag | None:
         """The tag in a commit's metadata; None if kgroup did not make the commit."""
-        parsed = re.fullmatch(_MARK, metadata)
+        parsed = re.fullmatch(_MARK, metadata.removesuffix(_ENDS_WITH))
         if parsed is None:
             return None
         return cls(
@@ -59,6 +63,11 @@ def new_plan_id(taken: Collection[str] = ()) -> str:
         plan_id = "cu-" + "".join(secrets.choice(ID_ALPHABET) for _ in range(4))
         if plan_id not in taken:
             return plan_id
+
+
+def new_member_plan_id() -> str:
+    """A longer one, like ``cu-7f3a2k9x``: many members make plans at one moment, and none sees the others' yet."""
+    return new_plan_id() + new_plan_id().removeprefix("cu-")
 
 
 def is_plan_id(text: str) -> bool:

@@ -17,7 +17,7 @@ from confluent_kafka import Consumer
 
 from kgroup.catchup.sinks.files import MANIFEST
 from kgroup.catchup.worker.provenance_headers import MAYBE_PROCESSED
-from kgroup.changes.journal import whoami
+from kgroup.support.user import whoami
 from tests.helpers.catchup.catchups import LOCAL, Crash, copied, offsets, plan_id, released, written
 from tests.helpers.catchup.replays import seen
 from tests.helpers.command_line import CommandLine

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kgroup.changes.journal import whoami
+from kgroup.support.user import whoami
 from tests.helpers.catchup.catchups import LOCAL, Crash, copied, plan_id, released
 from tests.helpers.command_line import CommandLine
 from tests.helpers.kafka_world import KafkaWorld

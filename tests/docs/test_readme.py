@@ -18,7 +18,6 @@ import pytest
 import yaml
 from confluent_kafka import Producer
 
-from kgroup.changes.journal import whoami
 from kgroup.cli.error_codes import ERRORS
 from kgroup.cli.help_topics import RIGHTS, RIGHTS_FILE, TOPICS
 from kgroup.cli.refusals import REFUSALS
@@ -27,6 +26,7 @@ from kgroup.output.pages.lag_metrics import lag_metrics
 from kgroup.sandbox.demo import Crashed, crash
 from kgroup.support import errors
 from kgroup.support.errors import SandboxError
+from kgroup.support.user import whoami
 from tests.cli.test_app import COMMANDS, help_flag
 from tests.docs.generated import regenerate
 from tests.docs.picture import PICTURE, page_lines, text_of

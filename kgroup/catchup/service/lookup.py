@@ -11,7 +11,6 @@ from kgroup.catchup.ledger.ledger import Ledger, PlanListing
 from kgroup.catchup.ledger.view import Wanted, nothing_wanted
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.pending import ledger_topic
-from kgroup.changes.journal import whoami
 from kgroup.cluster.reader.to_end import PATIENCE_S
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.catchup.gap_request import check_topic_name
@@ -26,6 +25,7 @@ from kgroup.support.durations import format_duration
 from kgroup.support.errors import NotFound, UsageError
 from kgroup.support.hint import Hint
 from kgroup.support.units import some_of
+from kgroup.support.user import whoami
 
 _NEAR = 3
 _SOON_S = 2.0

@@ -60,6 +60,14 @@ HISTORY_UNREAD = refusal_code(
     "Add --assume released, or --assume unreleased.",
 )
 
+MEMBER_RELEASES = refusal_code(
+    "member-releases",
+    "catchup",
+    "A member of the group has planned the release, and may be about to commit it.",
+    "Run the command again. If that member has died, the next owner of its partitions decides, or the Empty group.",
+    not_yet=True,
+)
+
 _NAMED = 3
 
 
@@ -112,6 +120,8 @@ def _resume_releasing(now: Situation) -> Decision:
         return _unread(now, by_evidence[ReleaseEvidence.UNKNOWN])
     if by_evidence[ReleaseEvidence.DELETED]:
         return _deleted(now, by_evidence[ReleaseEvidence.DELETED])
+    if by_evidence[ReleaseEvidence.IN_DOUBT]:
+        return _in_doubt(now, by_evidence[ReleaseEvidence.IN_DOUBT])
     if not by_evidence[ReleaseEvidence.NOT_RELEASED] and not by_evidence[ReleaseEvidence.CONTINUED]:
         return WriteReleased()
     if not by_evidence[ReleaseEvidence.CONTINUED]:
@@ -195,6 +205,8 @@ def _cancel_releasing(now: Situation, twice: bool) -> Decision:
         return _unread(now, by_evidence[ReleaseEvidence.UNKNOWN])
     if by_evidence[ReleaseEvidence.DELETED]:
         return _deleted(now, by_evidence[ReleaseEvidence.DELETED])
+    if by_evidence[ReleaseEvidence.IN_DOUBT]:
+        return _in_doubt(now, by_evidence[ReleaseEvidence.IN_DOUBT])
     released = by_evidence[ReleaseEvidence.RELEASED]
     if not released:
         return Close("cancelled before any offset was moved")
@@ -261,7 +273,8 @@ def _abandoned(now: Situation) -> Iterator[ExplainedRange]:
     for row in undelivered(plan, now.ledgered.progress):
         evidence = now.evidence.get(row.tp)
         if evidence not in (ReleaseEvidence.NOT_RELEASED, ReleaseEvidence.CONTINUED):
-            unsure = " (it is unknown whether it was released)" if evidence is ReleaseEvidence.UNKNOWN else ""
+            known = evidence not in (ReleaseEvidence.UNKNOWN, ReleaseEvidence.IN_DOUBT)
+            unsure = "" if known else " (it is unknown whether it was released)"
             yield ExplainedRange(row.topic, row.partition, row.start, row.end, f"--abandon{unsure}")
 
 
@@ -306,6 +319,16 @@ def _not_empty(now: Situation) -> Refuse:
         NOT_EMPTY,
         f"{plan.group} has members, so its offsets cannot be moved",
         "stop the members, and wait until the group is Empty",
+    )
+
+
+def _in_doubt(now: Situation, ranges: Iterable[GapRange]) -> Refuse:
+    plan = now.ledgered.plan
+    return _refuse(
+        MEMBER_RELEASES,
+        f"a member of {plan.group} made {plan.id}, and may be about to release it",
+        "run the command again; if that member has died, its partitions' next owner closes the plan, or stop the group",
+        _few(_name(item) for item in ranges),
     )
 
 

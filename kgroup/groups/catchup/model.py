@@ -116,7 +116,8 @@ class PlanWithoutChunks(Struct, frozen=True):
     """A plan without its chunks, which may be thousands.
 
     ``group`` is None if ranges were named (``--range``) and no group is moved; ``group_type`` is classic or consumer
-    otherwise. ``command`` has no secrets.
+    otherwise. ``command`` has no secrets. ``by_member``: a member of the group made the plan, and commits the release
+    itself while the group lives (``kgroup.consumer``).
     """
 
     id: str
@@ -130,6 +131,7 @@ class PlanWithoutChunks(Struct, frozen=True):
     ranges: tuple[GapRange, ...]
     abandoned: tuple[ExplainedRange, ...] = ()
     release_point: ReleasePoint = ReleasePoint.LOG_END
+    by_member: bool = False
 
 
 class CatchupPlan(PlanWithoutChunks, frozen=True, kw_only=True):

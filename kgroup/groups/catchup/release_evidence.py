@@ -30,6 +30,8 @@ class ReleaseEvidence(StrEnum):
     """The plan's last own commit, if it has one, is a move back; the committed offset is as before the plan."""
     CONTINUED = "continued"
     """As NOT_RELEASED, but the group reads on by itself: its offset changed, or it has members."""
+    IN_DOUBT = "in-doubt"
+    """As NOT_RELEASED, but the group has members, one of which made the plan: it may be about to commit the release."""
     DELETED = "deleted"
     """As NOT_RELEASED, but the commit from before the plan is deleted: where the group continues is unknown."""
     UNKNOWN = "unknown"
@@ -86,9 +88,18 @@ def find_evidence(
             # A new member starts by its auto.offset.reset, which may be before the gap.
             evidence[item.tp] = ReleaseEvidence.DELETED
         else:
-            by_itself = live or not _stands_as_before(item, now)
-            evidence[item.tp] = ReleaseEvidence.CONTINUED if by_itself else ReleaseEvidence.NOT_RELEASED
+            evidence[item.tp] = _unreleased(plan, item, now, live=live)
     return evidence
+
+
+def _unreleased(plan: CatchupPlan, item: GapRange, now: Commit | None, *, live: bool) -> ReleaseEvidence:
+    """What became of a partition that the plan has not released."""
+    if not _stands_as_before(item, now):
+        return ReleaseEvidence.CONTINUED
+    if not live:
+        return ReleaseEvidence.NOT_RELEASED
+    # Only kgroup's own member can be removed from the group before the evidence is read.
+    return ReleaseEvidence.IN_DOUBT if plan.by_member else ReleaseEvidence.CONTINUED
 
 
 def _was_released(

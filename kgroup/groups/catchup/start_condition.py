@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 
+from kgroup.groups.catchup.behind import BehindBound
 from kgroup.groups.lag.checks import LagBounds, Violation, check_hidden, check_lag
 from kgroup.groups.lag.report import GroupLag, LagSum
-from kgroup.support.durations import format_duration, parse_duration
-from kgroup.support.errors import UsageError
+from kgroup.support.durations import format_duration
 from kgroup.support.json_types import ExplainedEnum
 from kgroup.support.units import human_count
-
-_RECORDS = r"(?a)(\d+)(k?)"
-_EXAMPLES = "use 10m or 2h for the age of the first unread record, 2500 or 100k for unread records"
 
 
 class Behind(msgspec.Struct, frozen=True):
@@ -26,15 +21,8 @@ class Behind(msgspec.Struct, frozen=True):
     @classmethod
     def parse(cls, text: str) -> Behind:
         """``100k`` and ``2500`` are records, ``10m`` and ``2h`` an age. Raises UsageError."""
-        typed = text.strip()
-        if count := re.fullmatch(_RECORDS, typed):
-            return cls(typed, LagBounds(max_lag=int(count[1]) * (1000 if count[2] else 1)))
-        try:
-            return cls(typed, LagBounds(max_lag_time_s=parse_duration(typed, "--if-behind")))
-        except UsageError as error:
-            raise UsageError(
-                f"--if-behind {text}: neither a duration nor a number of records", hint=_EXAMPLES
-            ) from error
+        bound = BehindBound.parse(text, "--if-behind")
+        return cls(text.strip(), LagBounds(max_lag=bound.records, max_lag_time_s=bound.age_s))
 
 
 class StartCondition(msgspec.Struct, frozen=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from kgroup.groups.catchup.model import ExplainedRange
 from kgroup.groups.catchup.release_evidence import (
@@ -79,6 +80,24 @@ def found(
 )
 def test_what_the_history_says(past: ReleaseHistory, now: Commit | None, live: bool, evidence: ReleaseEvidence) -> None:
     assert found(past, now, live=live) is evidence
+
+
+@pytest.mark.parametrize(
+    ("past", "now", "live", "evidence"),
+    [
+        # The member that made the plan may be about to commit: only its successor, or an Empty group, shows otherwise.
+        (history(), OWN, True, ReleaseEvidence.IN_DOUBT),
+        (history(), OWN, False, NOT_RELEASED),
+        (history((75, "")), Commit(75, 4, ""), True, CONTINUED),
+        (history((120, RELEASE), (130, "")), Commit(130, 4, ""), True, RELEASED),
+        # confluent-kafka ends metadata so.
+        (history((120, RELEASE + "\0")), Commit(120, 4, RELEASE + "\0"), True, RELEASED),
+    ],
+)
+def test_a_plan_of_a_member(past: ReleaseHistory, now: Commit, live: bool, evidence: ReleaseEvidence) -> None:
+    plan = replace(make_plan(), by_member=True)
+
+    assert find_evidence(plan, past, {HERE: now}, live=live)[HERE] is evidence
 
 
 @pytest.mark.parametrize(

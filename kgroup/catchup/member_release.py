@@ -1,0 +1,232 @@
+"""Releases partitions of a living group, by the member that was just assigned them: first the ledger, then the commit.
+
+The listener of ``kgroup.consumer`` runs it inside ``on_assign``, where the group may stand still until it returns. So
+all of it ends in a bounded time, and whatever fails leaves the partitions where they were committed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import msgspec
+
+from kgroup.catchup.ledger.ledger import Ledger
+from kgroup.catchup.ledger.member_plan import FIRST_EPOCH, close_late, close_void, write_released, write_releasing
+from kgroup.catchup.ledger.records import LEDGER_DAMAGED
+from kgroup.catchup.ledger.runner import Runner
+from kgroup.catchup.ledger.transactional_ids import of_plan
+from kgroup.catchup.ledger.view import affecting
+from kgroup.cluster.group_member import GroupMember
+from kgroup.cluster.topic_admin import TopicAdmin
+from kgroup.cluster.unread_logs import end_of_commits, first_record_times, log_bounds
+from kgroup.groups.catchup.behind import BehindBound
+from kgroup.groups.catchup.chunks import cut_into_chunks
+from kgroup.groups.catchup.member_gap import PlansInTheWay, UnreadLog, behind_ranges, plans_in_the_way
+from kgroup.groups.catchup.model import CatchupPlan, GapRange, PlanSnapshot
+from kgroup.groups.catchup.offset_moves import release_commit
+from kgroup.groups.commit_tags import new_member_plan_id
+from kgroup.model.commit import Commit
+from kgroup.model.topic_partition import TopicPartition
+from kgroup.support.background import in_background
+from kgroup.support.clock import utc_ms
+from kgroup.support.errors import MOVED_SINCE, KgroupError, Refused, Unreachable
+from kgroup.support.units import some_of
+from kgroup.support.user import whoami
+
+LOG = logging.getLogger("kgroup.consumer")
+
+_PARALLELISM = 4
+_PATIENCE_S = 2.0
+"""How long an open transaction of another run may hide the ledger's newest records."""
+_TIMEOUT_S = 2.0
+"""How long a client may wait without any answer: less than the whole time, so that the reason is known."""
+
+
+T = TypeVar("T")
+
+
+class MemberSettings(msgspec.Struct, frozen=True):
+    """``config`` is librdkafka's, for the connection alone; ``group_type`` is classic or consumer."""
+
+    config: Mapping[str, Any]
+    group: str
+    group_type: str
+    bound: BehindBound
+    ledger_topic: str
+    reason: str | None
+
+
+class RecordedRelease(msgspec.Struct, frozen=True):
+    """A plan that is in the ledger as ``releasing``, and what is left to do."""
+
+    plan: CatchupPlan
+    log_position: int
+    runner: Runner
+    ledger: Ledger
+
+    @property
+    def commits(self) -> dict[TopicPartition, Commit]:
+        return {item.tp: release_commit(self.plan, item, FIRST_EPOCH) for item in self.plan.ranges}
+
+    def finish(self) -> None:
+        """Write ``released``. If that fails, the marks of the commits show it to the next run."""
+        with suppress(KgroupError), self.ledger, self.runner:
+            write_released(self.runner, self.log_position, utc_ms())
+
+    def give_up(self) -> None:
+        """Close the plan, which has moved nothing. If that fails, the next owner of a partition closes it."""
+        with suppress(KgroupError), self.ledger, self.runner:
+            close_late(self.runner, utc_ms())
+
+
+class GapSurvey(msgspec.Struct, frozen=True):
+    """The gaps of the partitions that are behind, and the group's open plans."""
+
+    ranges: tuple[GapRange, ...]
+    plans: tuple[PlanSnapshot, ...]
+
+
+def release_behind(
+    member: GroupMember, settings: MemberSettings, commits: Mapping[TopicPartition, Commit]
+) -> CatchupPlan | None:
+    """Record and commit the end of those that are behind of these partitions; None if none is.
+
+    Raises KgroupError, also if the time is over: then no partition is moved, or it is unknown whether the commit was
+    stored, and the ledger has the gap in either case.
+    """
+    recorded = _recorded(member, settings, commits)
+    if recorded is None:
+        return None
+    try:
+        _require_unmoved(member, {item.tp: item.before for item in recorded.plan.ranges})
+        if member.is_late:
+            raise _late()
+    except KgroupError:
+        in_background("give-up", recorded.give_up)
+        raise
+    member.commit(recorded.commits)
+    in_background("released", recorded.finish)
+    return recorded.plan
+
+
+def _recorded(
+    member: GroupMember, settings: MemberSettings, commits: Mapping[TopicPartition, Commit]
+) -> RecordedRelease | None:
+    """Write the plan of those that are behind. Whatever has no limit of its own runs on another thread.
+
+    The consumer's own requests stay on this one: from another they wait for the end of its callback (2.16).
+    """
+    recording = _Recording(settings)
+    handed_on = False
+    try:
+        survey = _within(member, lambda: recording.survey(commits), lambda _: None)
+        if not survey.ranges:
+            return None
+        others = {item.tp for plan in survey.plans for item in plan.plan.ranges}
+        found = plans_in_the_way(survey.ranges, survey.plans, member.committed(others) if others else {})
+        recorded = _within(member, lambda: recording.record(survey.ranges, found), _give_up)
+        handed_on = recorded is not None
+        return recorded
+    finally:
+        if not handed_on:
+            in_background("close-ledger", recording.ledger.close)
+
+
+def _within(member: GroupMember, work: Callable[[], T], afterwards: Callable[[T], None]) -> T:
+    """The result of ``work``; if it comes when the time is over, ``afterwards`` gets it. Raises KgroupError."""
+    result = in_background("record-release", work)
+    try:
+        return result.result(member.left_s)
+    except TimeoutError:
+
+        def done(late: Future[T]) -> None:
+            if late.exception() is None:
+                afterwards(late.result())
+
+        result.add_done_callback(done)
+        raise _late() from None
+
+
+def _late() -> Unreachable:
+    return Unreachable("the ledger was not written before the time was over", code="timed-out")
+
+
+def _give_up(recorded: RecordedRelease | None) -> None:
+    if recorded is not None:
+        recorded.give_up()
+
+
+def _require_unmoved(member: GroupMember, expected: Mapping[TopicPartition, Commit | None]) -> None:
+    now = member.committed(expected)
+    for tp, before in expected.items():
+        commit = now.get(tp)
+        if commit is None or before is None or commit.offset != before.offset:
+            raise Refused(f"{tp} was moved after this member had read it", code=MOVED_SINCE)
+
+
+class _Recording:
+    """The connections of one assignment: to the logs, and to the ledger."""
+
+    def __init__(self, settings: MemberSettings) -> None:
+        self.ledger = Ledger(settings.config, settings.ledger_topic, timeout_s=_TIMEOUT_S)
+        self._settings = settings
+        self._admin = TopicAdmin(settings.config, timeout_s=_TIMEOUT_S)
+        self._plan_id = new_member_plan_id()
+
+    def survey(self, commits: Mapping[TopicPartition, Commit]) -> GapSurvey:
+        """Read the logs, and the ledger if there is a gap. Raises KgroupError."""
+        self.ledger.expect(of_plan(self._plan_id))
+        group = self._settings.group
+        ranges = behind_ranges(commits, self._read_logs(commits), self._settings.bound, utc_ms())
+        if not ranges:
+            return GapSurvey((), ())
+        self.ledger.prepare()
+        listing = self.ledger.list(patience_s=_PATIENCE_S, wanted=affecting({group}))
+        if listing.hidden is not None:
+            raise listing.hidden
+        if listing.headless:
+            raise Refused(f"the ledger's {some_of(sorted(listing.headless))} cannot be read", code=LEDGER_DAMAGED)
+        return GapSurvey(ranges, tuple(plan for plan in listing.plans if plan.plan.group == group))
+
+    def _read_logs(self, commits: Mapping[TopicPartition, Commit]) -> dict[TopicPartition, UnreadLog]:
+        bounds = log_bounds(self._admin, commits)
+        starts = {tp: max(commits[tp].offset, log.start) for tp, log in bounds.items()}
+        times = first_record_times(self._settings.config, starts, within_s=_TIMEOUT_S)
+        topics = self._admin.describe_topics(sorted({tp.topic for tp in bounds}))
+        logs = {}
+        for tp, log in bounds.items():
+            topic = topics.get(tp.topic)
+            known = None if isinstance(topic, KgroupError) else topic
+            logs[tp] = UnreadLog(
+                *(log.start, log.last_stable, log.last_stable_epoch, log.high_watermark, times.get(tp)),
+                topic_id=None if known is None else known.id,
+                settings=None if known is None else known.settings,
+            )
+        return logs
+
+    def record(self, ranges: tuple[GapRange, ...], found: PlansInTheWay) -> RecordedRelease | None:
+        """Close the void plans, and write the plan of what no other plan has. Raises KgroupError."""
+        kept = dict(found.kept)
+        for void in found.void:
+            if not close_void(self.ledger, void, whoami(), utc_ms()):
+                kept.update(dict.fromkeys((item.tp for item in void.plan.ranges), void.plan.id))
+        if left := [item for item in ranges if item.tp in kept]:
+            names = some_of([f"{item.tp} ({kept[item.tp]})" for item in left])
+            LOG.warning("%s: not caught up, as an open plan has offsets of it: %s", self._settings.group, names)
+        ranges = tuple(item for item in ranges if item.tp not in kept)
+        if not ranges:
+            return None
+        cluster_id, position = end_of_commits(self._admin, self._settings.group)
+        plan = CatchupPlan(
+            *(self._plan_id, self._settings.group, self._settings.group_type, cluster_id, utc_ms(), whoami()),
+            reason=self._settings.reason,
+            command=("kgroup.consumer",),
+            ranges=ranges,
+            by_member=True,
+            chunks=cut_into_chunks(ranges, parallelism=_PARALLELISM),
+        )
+        return RecordedRelease(plan, position, write_releasing(self.ledger, plan, position), self.ledger)

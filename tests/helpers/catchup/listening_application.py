@@ -1,0 +1,85 @@
+"""An application that catches up by ``kgroup.consumer``, a process of its own: it processes and commits one by one.
+
+``{"settings", "topic", "processed", "behind", "ledger", "within_s", "at": {step: signal}}``. What it processes it
+writes to a file, ``orders:3 17`` a line; what it is assigned, and what the listener logs, to standard output. ``at``
+names a step inside the callback (``before-commit``, ``after-commit``) at which the process gets a signal from itself,
+in its first callback that comes so far: a killed or a paused member. SIGTERM ends it properly.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException
+
+from kgroup.cluster.group_member import GroupMember
+from kgroup.consumer import catch_up_if_behind
+
+
+def main() -> None:
+    """Process until SIGTERM."""
+    what = json.loads(sys.argv[1])
+    logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="LOG %(message)s")
+    going = True
+
+    def end(number: int, frame: FrameType | None) -> None:
+        nonlocal going
+        going = False
+
+    signal.signal(signal.SIGTERM, end)
+    signals_itself(what.get("at", {}))
+    settings = what["settings"] | {"enable.auto.commit": False, "auto.offset.reset": "earliest"}
+    listener = catch_up_if_behind(
+        what["behind"],
+        settings,
+        on_assign=lambda consumer, partitions: tell("ASSIGNED", [one.partition for one in partitions]),
+        ledger_topic=what["ledger"],
+        within_s=what.get("within_s", 20.0),
+    )
+    consumer = Consumer(settings)
+    consumer.subscribe([what["topic"]], on_assign=listener)
+    with Path(what["processed"]).open("a", encoding="utf-8", buffering=1) as file:
+        while going:
+            record = consumer.poll(0.05)
+            if record is None or record.error():
+                continue
+            file.write(f"{record.topic()}:{record.partition()} {record.offset()}\n")
+            try:
+                consumer.commit(record, asynchronous=False)
+            except KafkaException as error:  # a rebalance: the next owner processes this record again
+                tell("UNCOMMITTED", [record.partition(), record.offset(), error.args[0].name()])
+    consumer.close()
+
+
+def tell(word: str, value: Any) -> None:
+    """A line."""
+    sys.stdout.write(f"{word} {json.dumps(value)}\n")
+    sys.stdout.flush()
+
+
+def signals_itself(at: dict[str, int]) -> None:
+    """Before or after the commit of the first release."""
+    commit: Callable[..., None] = GroupMember.commit
+
+    def committed(self: GroupMember, commits: Any) -> None:
+        if number := at.pop("before-commit", None):
+            tell("BEFORE-COMMIT", None)
+            os.kill(os.getpid(), number)
+        commit(self, commits)
+        if number := at.pop("after-commit", None):
+            tell("AFTER-COMMIT", None)
+            os.kill(os.getpid(), number)
+
+    GroupMember.commit = committed  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    main()
