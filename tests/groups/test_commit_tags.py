@@ -29,6 +29,10 @@ def test_a_tag_is_read_as_it_is_written(metadata: str, tag: CatchupCommitTag) ->
     assert tag.metadata == metadata
 
 
+def test_a_member_of_confluent_kafka_adds_a_zero_byte() -> None:
+    assert CatchupCommitTag.of("kgroup cu-7f3a 3 release 70\x00") == CatchupCommitTag("cu-7f3a", 3, RELEASE, 70)
+
+
 @pytest.mark.parametrize(
     "metadata",
     [
@@ -36,7 +40,8 @@ def test_a_tag_is_read_as_it_is_written(metadata: str, tag: CatchupCommitTag) ->
         "the app's own",
         "kgroup",
         "kgroup cu-7f3a 3",
-        "kgroup cu-7f3a 3 release\x00",
+        "kgroup cu-7f3a 3 release\x00\x00",
+        "kgroup cu-7f3a 3 release 70\x00 ",
         "kgroup cu-7f3a 3 release\n",
         " kgroup cu-7f3a 3 release",
         "kgroup cu-7f3a -3 release",
