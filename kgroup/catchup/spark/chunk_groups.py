@@ -157,14 +157,11 @@ def _stripper(
     reading: SourcePlan, how: GroupReading, tallies: Any
 ) -> Callable[[Iterable[pyarrow.RecordBatch]], Iterator[pyarrow.RecordBatch]]:
     task = how.task
-    ends = tuple(parts[-1] for parts in reading.parts)
+    ends = {part.chunk or 0: part.end for parts in reading.parts for part in parts}
 
     def strip(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        assert context is not None
-        end, throttle, counting = ends[context.partitionId()], Throttle(None), _Counting()
+        # Which chunk this is, only its rows tell: after a coalesce() one task has several of these partitions.
+        throttle, counting = Throttle(None), _Counting()
         with nullcontext() if task is None else TaskControl(task) as control:
             for batch in batches:
                 failure = reader_error(batch)
@@ -177,8 +174,9 @@ def _stripper(
                         _wait(throttle, control)
                     throttle.took(rows.num_rows, size, time.monotonic())
                     yield rows.select(rows.schema.names[:_KAFKAS])
-        if counting.tallies.get(end.chunk or 0, ChunkTally()).position < end.end:
-            raise RuntimeError(f"the rows of {end.tp} ended before {end.end}")
+        unread = [number for number, tally in counting.tallies.items() if tally.position < ends[number]]
+        if unread or not counting.tallies:
+            raise RuntimeError(f"the rows of {'a chunk' if not unread else f'chunk {unread[0]}'} ended before its end")
         tallies.add(counting.tallies)
 
     return strip

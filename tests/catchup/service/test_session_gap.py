@@ -102,6 +102,18 @@ def test_what_is_not_done_comes_again(kgroup: CommandLine, spark: SparkSession, 
     assert left.verification.totals().possible_duplicate_count == 60
 
 
+def test_several_chunks_in_one_task_of_the_writers(
+    kgroup: CommandLine, spark: SparkSession, crashed: Crash, tmp_path: Path
+) -> None:
+    """One file of a group: ``coalesce`` is what notebooks do."""
+    plan, out = released(kgroup, crashed), tmp_path / "out"
+
+    proof = gap(spark, plan, chunks=8).for_each(lambda df, chunk: df.coalesce(1).write.parquet(str(out)))
+
+    assert (proof.complete, proof.delivered) == (True, 80)
+    assert (places(spark.read.parquet(str(out)).collect()), len(list(out.glob("*.parquet")))) == (GAP, 1)
+
+
 def test_records_that_spark_has_not_read_are_not_done(kgroup: CommandLine, spark: SparkSession, crashed: Crash) -> None:
     plan = released(kgroup, crashed)
 
