@@ -63,15 +63,18 @@ def gap(
     context: str | None = None,
     properties: Mapping[str, str] | None = None,
     timeout: str | None = None,
+    kafka_options: Mapping[str, str] | None = None,
 ) -> SessionGap:
     """What is not delivered of a released plan, as DataFrames for this session. The connection is as in ``register``.
 
     ``plan`` is its id, or its group. ``chunks`` is how many chunks a DataFrame has (default: 4 for each core); the
     first run fixes it for the plan. Nothing happens before the first group is asked for: then this run takes the plan
-    over, and ends any other run of it. Raises UsageError with Spark Connect, and as ``register``.
+    over, and ends any other run of it. ``kafka_options``: Spark's Kafka source reads, with these options of its own
+    (``kafka.security.protocol``, ...), for workers where librdkafka cannot log in or is not installed; the ledger is
+    still read and written here. Raises UsageError with Spark Connect, and as ``register``.
     """
     settings = _settings(bootstrap_server, command_config, context, properties, timeout)
-    return SessionGap(spark, settings, _Warning(), plan, ledger_topic, chunks)
+    return SessionGap(spark, settings, _Warning(), plan, ledger_topic, chunks, kafka_options)
 
 
 def _settings(

@@ -95,6 +95,20 @@ class KafkaWorld:
             self._producer.produce(topic, value, partition=partition)
         assert self._producer.flush(30) == 0
 
+    def produce_in_transaction(self, topic: str, count: int, partition: int = 0, *, abort: bool = False) -> None:
+        """Append ``count`` records to a partition, and the marker of their transaction."""
+        settings = {"transactional.id": f"world-{secrets.token_hex(4)}", "log_level": 0}
+        producer = Producer({"bootstrap.servers": self.bootstrap, **settings})
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        marker = self.end(topic, partition) + count
+        for _ in range(count):
+            producer.produce(topic, b"x", partition=partition)
+        assert producer.flush(30) == 0
+        (producer.abort_transaction if abort else producer.commit_transaction)(30)
+        # The end of a transaction is answered a moment before its partitions have the marker.
+        wait_for(lambda: self.end(topic, partition) > marker, f"the marker of a transaction in {topic}:{partition}")
+
     def produce_at(
         self, topic: str, partition: int, times_ms: Sequence[int], key: bytes | None = None, value: bytes = b"x"
     ) -> None:

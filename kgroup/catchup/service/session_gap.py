@@ -6,7 +6,7 @@ The run is fenced as every other one: it takes the plan over, and writes nothing
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -16,14 +16,23 @@ from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.service.delivery import CHUNKS_PER_SLOT, delivery_of, require_known
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import find_plan, open_engine
+from kgroup.catchup.service.read_gap import log_starts
 from kgroup.catchup.service.replay import SESSION, WHERE, ReplayOptions, ReplayResult
 from kgroup.catchup.service.replay_run import require_still_same_topics, verify_replay
 from kgroup.catchup.service.show import damaged_refusal
 from kgroup.catchup.service.start import refusal_of, take_over_released
-from kgroup.catchup.spark.chunk_groups import CountedGroup, GroupReading, may_repeat
+from kgroup.catchup.spark.chunk_groups import (
+    CountedGroup,
+    GroupReading,
+    KafkaSourceGroup,
+    OwnReaderGroup,
+    may_repeat,
+)
+from kgroup.catchup.spark.kafka_source import source_options
 from kgroup.catchup.spark.notebook import send_code
 from kgroup.groups.catchup import decisions
 from kgroup.groups.catchup.delivered import undelivered_range, unfinished
+from kgroup.groups.catchup.model import Chunk, ChunkProgress
 from kgroup.groups.catchup.steps import AlreadyDone
 from kgroup.groups.catchup.verification import ChunkResult, Verification
 from kgroup.model.records import OffsetRange
@@ -120,6 +129,7 @@ class SessionGap:
         plan: str,
         ledger: str | None,
         chunks: int | None,
+        kafka_options: Mapping[str, str] | None = None,
     ) -> None:
         context = getattr(spark, "sparkContext", None)
         if context is None:
@@ -132,6 +142,9 @@ class SessionGap:
         self._spark, self._settings, self._reporter = spark, settings, reporter
         self._plan, self._ledger = plan, ledger
         self._chunks = chunks or CHUNKS_PER_SLOT * context.defaultParallelism
+        self._kafka_options = kafka_options
+        if kafka_options is not None:
+            self._kafka_options = source_options(kafka_options, settings.bootstrap_servers)
         self.verification: Verification | None = None
         """Set when everything is delivered."""
 
@@ -176,7 +189,7 @@ class SessionGap:
             with take_over_released(engine, snapshot, options, {}, delivery) as runner:
                 if runner.snapshot.state.state.is_open:
                     with _signed_on(engine, runner):
-                        counted = yield from self._deliver(runner)
+                        counted = yield from self._deliver(engine, runner)
                         require_still_same_topics(engine, runner.snapshot)
                         result = ReplayResult(tuple(counted), (), (), 0.0)
                         ended = verify_replay(engine, self._settings, runner, result, None, None)
@@ -184,13 +197,12 @@ class SessionGap:
                 else:
                     self._end(engine.verification(runner.snapshot))
 
-    def _deliver(self, runner: Runner) -> Generator[ChunkGroup, None, list[ChunkResult]]:
+    def _deliver(self, engine: CatchupEngine, runner: Runner) -> Generator[ChunkGroup, None, list[ChunkResult]]:
         """Yield the groups that are left; returns what was counted of them."""
         send_code(self._spark)
         snapshot = runner.snapshot
         delivery, counts = snapshot.delivery, list[ChunkResult]()
         assert delivery is not None
-        how = GroupReading(replay_config(self._settings), self._settings.timeout_s, delivery.options.get(WHERE))
         by_number = {chunk.number: chunk for chunk in snapshot.plan.chunks}
 
         def record(group: ChunkGroup) -> None:
@@ -210,9 +222,10 @@ class SessionGap:
             runner.write(*counted.progress(runner.epoch.number, utc_ms()))
             counts.extend(counted.results())
 
+        where = delivery.options.get(WHERE)
         for task in delivery.tasks:
             before = runner.snapshot.progress
-            counted = CountedGroup(self._spark, [by_number[number] for number in task.chunks], before, how)
+            counted = self._group(engine, [by_number[number] for number in task.chunks], before, where)
             if counted.chunks:
                 runner.write(*may_repeat(counted.chunks, before, runner.epoch.number, utc_ms()))
                 group = ChunkGroup(snapshot.plan.id, task.number, counted, record)
@@ -223,6 +236,21 @@ class SessionGap:
                         hint="call done() on each group, after its records are written",
                     )
         return counts
+
+    def _group(
+        self,
+        engine: CatchupEngine,
+        chunks: Sequence[Chunk],
+        progress: Mapping[int, ChunkProgress],
+        where: str | None,
+    ) -> CountedGroup:
+        if self._kafka_options is None:
+            how = GroupReading(replay_config(self._settings), self._settings.timeout_s, where)
+            return OwnReaderGroup(self._spark, chunks, progress, how)
+        if where is not None:
+            raise UsageError(f"{self._plan} was started with --where, which kafka_options does not have")
+        starts = log_starts(engine.cluster, {chunk.tp for chunk in chunks})
+        return KafkaSourceGroup(self._spark, chunks, progress, self._kafka_options, starts)
 
     def _end(self, verification: Verification) -> None:
         self.verification = verification

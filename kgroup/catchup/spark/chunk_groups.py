@@ -1,4 +1,4 @@
-"""The chunks of a group as one DataFrame, counted while Spark reads it; each chunk is a partition of Spark.
+"""The chunks of a group as one DataFrame, counted while Spark reads it.
 
 pyspark is imported only inside functions.
 """
@@ -6,21 +6,27 @@ pyspark is imported only inside functions.
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from msgspec.structs import replace
+
+from kgroup.catchup.spark import kafka_source
 from kgroup.catchup.spark.failures import task_error
 from kgroup.catchup.spark.source import NOT_A_RECORD, WANTED, SourcePlan, SourceRange, ddl, frame, reader_error
 from kgroup.catchup.spark.where import with_wanted
 from kgroup.catchup.worker.rate_limit import Throttle
+from kgroup.catchup.worker.record_counter import counter
 from kgroup.catchup.worker.task_control import TaskControl
 from kgroup.catchup.worker.task_spec import TaskSpec
 from kgroup.groups.catchup.delivered import delivered_to
 from kgroup.groups.catchup.model import Chunk, ChunkProgress
 from kgroup.groups.catchup.verification import ChunkResult
 from kgroup.model.records import LostOffsets
+from kgroup.model.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow
@@ -67,37 +73,41 @@ def may_repeat(
     return repeated
 
 
-class CountedGroup:
+class CountedGroup(ABC):
     """``frame`` has the records of those chunks that the ledger's ``progress`` does not show as delivered.
 
     Its columns are those of Spark's Kafka source. Nothing is read before an action. A second action reads it again, and
     the counts remain those of one reading.
     """
 
-    def __init__(
-        self, spark: SparkSession, chunks: Sequence[Chunk], progress: Mapping[int, ChunkProgress], how: GroupReading
-    ) -> None:
+    frame: DataFrame
+
+    def __init__(self, chunks: Sequence[Chunk], progress: Mapping[int, ChunkProgress]) -> None:
         self.chunks = tuple(chunk for chunk in chunks if delivered_to(chunk, progress) < chunk.end)
         self._progress = progress
-        parts = tuple(
-            (SourceRange(chunk.topic, chunk.partition, delivered_to(chunk, progress), chunk.end, chunk.number),)
+
+    @property
+    @abstractmethod
+    def is_read(self) -> bool:
+        """Whether Spark has read each chunk to its end."""
+
+    @property
+    @abstractmethod
+    def tallies(self) -> Mapping[int, ChunkTally]:
+        """What was counted, by chunk."""
+
+    @property
+    def parts(self) -> tuple[SourceRange, ...]:
+        """What is left to read of each chunk."""
+        return tuple(
+            SourceRange(chunk.topic, chunk.partition, delivered_to(chunk, self._progress), chunk.end, chunk.number)
             for chunk in self.chunks
         )
-        reading = SourcePlan(parts, how.config, how.timeout_s, bookkeeping=True)
-        self._tallies: Any = spark.sparkContext.accumulator({}, _by_chunk())
-        rows = with_wanted(frame(spark, reading), how.where)
-        self.frame: DataFrame = rows.mapInArrow(_stripper(reading, how, self._tallies), ddl())
 
     @property
     def was_begun(self) -> bool:
         """Whether the ledger shows an earlier write of these records, which may have been completed."""
         return any(self._progress[chunk.number].may_repeat for chunk in self.chunks if chunk.number in self._progress)
-
-    @property
-    def is_read(self) -> bool:
-        """Whether Spark has read each chunk to its end."""
-        counted = self._tallies.value
-        return all(counted.get(chunk.number, ChunkTally()).position >= chunk.end for chunk in self.chunks)
 
     def read(self) -> None:
         """Read all of it, only to count it."""
@@ -108,9 +118,9 @@ class CountedGroup:
 
         ``once``: the writer has not repeated what an earlier write may have completed.
         """
-        rows = []
+        rows, tallies = [], self.tallies
         for chunk in self.chunks:
-            tally, before = self._tallies.value[chunk.number], self._progress.get(chunk.number)
+            tally, before = tallies[chunk.number], self._progress.get(chunk.number)
             rows.append(
                 ChunkProgress(
                     chunk.number,
@@ -129,28 +139,95 @@ class CountedGroup:
 
     def results(self) -> tuple[ChunkResult, ...]:
         """The counts for the verification, of chunks that are read."""
-        rows = []
+        rows, tallies = [], self.tallies
         for chunk in self.chunks:
-            tally, start = self._tallies.value[chunk.number], delivered_to(chunk, self._progress)
+            tally, start = tallies[chunk.number], delivered_to(chunk, self._progress)
             rows.append(ChunkResult(chunk.number, start, chunk.end, tally.visible, tally.passed, tally.filtered, 0))
         return tuple(rows)
 
 
-def _by_chunk() -> Any:
+class OwnReaderGroup(CountedGroup):
+    """Read by kgroup's reader; each chunk is a partition of Spark."""
+
+    def __init__(
+        self, spark: SparkSession, chunks: Sequence[Chunk], progress: Mapping[int, ChunkProgress], how: GroupReading
+    ) -> None:
+        super().__init__(chunks, progress)
+        reading = SourcePlan(tuple((part,) for part in self.parts), how.config, how.timeout_s, bookkeeping=True)
+        self._counted = _counts(spark)
+        rows = with_wanted(frame(spark, reading), how.where)
+        self.frame = rows.mapInArrow(_stripper(reading, how, self._counted), ddl())
+
+    @property
+    def tallies(self) -> Mapping[int, ChunkTally]:
+        return cast("Mapping[int, ChunkTally]", self._counted.value)
+
+    @property
+    def is_read(self) -> bool:
+        return all(self.tallies.get(chunk.number, ChunkTally()).position >= chunk.end for chunk in self.chunks)
+
+
+class KafkaSourceGroup(CountedGroup):
+    """Read by Spark's Kafka source with these ``options``; what is below ``log_starts`` is lost.
+
+    The source reads each range to its end. So all is read if there are as many records as offsets, or, where compaction
+    and transactions leave fewer, as many as a second reading counts.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        chunks: Sequence[Chunk],
+        progress: Mapping[int, ChunkProgress],
+        options: Mapping[str, str],
+        log_starts: Mapping[TopicPartition, int],
+    ) -> None:
+        super().__init__(chunks, progress)
+        self._log_starts = {part.chunk: max(part.start, log_starts.get(part.tp, 0)) for part in self.parts}
+        left = [replace(part, start=self._log_starts[part.chunk]) for part in self.parts]
+        left = [part for part in left if part.start < part.end]
+        self._offsets = sum(part.offsets for part in left)
+        self._counted = counted = _counts(spark)
+        self._rows = kafka_source.frame(spark, left, options)
+        spans = [(part.chunk or 0, *part.tp, part.start, part.end) for part in left]
+        count = counter(spans, lambda first, counts: counted.add({first: counts}))
+        self.frame = self._rows.mapInArrow(count, ddl())
+
+    @property
+    def tallies(self) -> Mapping[int, ChunkTally]:
+        tallies = {chunk.number: ChunkTally(position=chunk.end) for chunk in self.chunks}
+        for part in self.parts:
+            if part.start < (low := min(self._log_starts[part.chunk], part.end)):
+                why = f"the log start had passed them: it was {self._log_starts[part.chunk]}"
+                tallies[part.chunk or 0].lost.append(LostOffsets(part.start, low, why))
+        for counts in self._counted.value.values():
+            for number, (records, size) in counts.items():
+                tally = tallies[number]
+                tally.visible, tally.passed, tally.size = (
+                    tally.visible + records,
+                    tally.passed + records,
+                    tally.size + size,
+                )
+        return tallies
+
+    @property
+    def is_read(self) -> bool:
+        records = sum(tally.visible for tally in self.tallies.values())
+        return records == self._offsets or records == self._rows.count()
+
+
+def _counts(spark: SparkSession) -> Any:
+    """An accumulator of dictionaries. What is counted twice under a key keeps one count: of a task tried again, ..."""
     from pyspark import AccumulatorParam
 
-    class ByChunk(AccumulatorParam[dict[int, ChunkTally]]):
-        """Merges counts by chunk. A chunk counted twice, by a retried task or another action, keeps one count."""
-
-        def zero(self, value: dict[int, ChunkTally]) -> dict[int, ChunkTally]:
+    class ByKey(AccumulatorParam[dict[Any, Any]]):
+        def zero(self, value: dict[Any, Any]) -> dict[Any, Any]:
             return {}
 
-        def addInPlace(  # noqa: N802
-            self, value1: dict[int, ChunkTally], value2: dict[int, ChunkTally]
-        ) -> dict[int, ChunkTally]:
+        def addInPlace(self, value1: dict[Any, Any], value2: dict[Any, Any]) -> dict[Any, Any]:  # noqa: N802
             return value1 | value2
 
-    return ByChunk()
+    return spark.sparkContext.accumulator({}, ByKey())
 
 
 def _stripper(

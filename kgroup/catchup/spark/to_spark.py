@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kgroup.catchup.sinks.spark import FORMAT, REMEMBERING, SELECT, SINK, resolved, secrets_of, table_format
-from kgroup.catchup.spark.chunk_groups import CountedGroup, GroupReading, may_repeat
+from kgroup.catchup.spark.chunk_groups import GroupReading, OwnReaderGroup, may_repeat
 from kgroup.catchup.spark.failures import explain, java_message
 from kgroup.catchup.spark.in_worker import TaskAnswer
 from kgroup.catchup.spark.running_job import Note, running_job
@@ -114,7 +114,7 @@ def _writing(
 ) -> Iterator[TaskAnswer]:
     for group in groups:
         how = GroupReading(group.config, group.timeout_s, where, group)
-        counted, once = CountedGroup(spark, group.chunks, progress, how), is_exactly_once(group.sink, group.options)
+        counted, once = OwnReaderGroup(spark, group.chunks, progress, how), is_exactly_once(group.sink, group.options)
         record(may_repeat(counted.chunks, progress, group.work.epoch, utc_ms()))
         with _refusing(group.options, tuple(chunk.number for chunk in counted.chunks)):
             if not (counted.was_begun and _times_in_iceberg(spark, group)):

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import venv
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,18 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from kgroup.sandbox.cluster import cache_directory
+from kgroup.sandbox.manifest import sandbox_manifest
 from kgroup.spark import ChunkGroup, gap
 from kgroup.support.errors import Refused, UsageError
 from tests.helpers.catchup import session_job
 from tests.helpers.catchup.catchups import Crash, crash, own_ledger, released
 from tests.helpers.catchup.spark_in_process import spark_in_process
 from tests.helpers.command_line import CommandLine
+from tests.helpers.java import fetched, manifest_of
 from tests.helpers.kafka_world import KafkaWorld
 from tests.helpers.manual import page
-from tests.helpers.places import ROOT
+from tests.helpers.places import DATA, ROOT
 
 Name = Callable[[str], str]
 
@@ -154,9 +158,11 @@ def test_lost_records_are_an_error(kgroup: CommandLine, world: KafkaWorld, spark
         assert raised.value.code == "not-complete"
 
 
-def job(plan: str, out: Path, killed_at: int) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, "-m", session_job.__name__, plan, str(out), str(killed_at)]
-    env = os.environ | {"PYSPARK_PYTHON": sys.executable}
+def job(
+    plan: str, out: Path, killed_at: int, *jars: str, python: str | Path = sys.executable
+) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-m", session_job.__name__, plan, str(out), str(killed_at), *jars]
+    env = os.environ | {"PYSPARK_PYTHON": str(python)}
     return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300, env=env)
 
 
@@ -174,6 +180,56 @@ def test_killed_after_a_write_before_the_ledger(
     rows = spark.read.parquet(str(out)).collect()
     assert places(rows) == sorted(GAP + GAP[50:])
     assert shown(kgroup, plan)["totals"]["verified"]
+
+
+@pytest.fixture(scope="session")
+def kafka_source() -> str:
+    """The jars of Spark's Kafka source."""
+    wanted = manifest_of(DATA / "spark_kafka_jars.txt")
+    jars = fetched(wanted, cache_directory() / "spark-kafka", sandbox_manifest())
+    return ",".join(map(str, wanted.paths(jars)))
+
+
+@pytest.fixture(scope="session")
+def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Python for workers that has pyarrow, and no other package of kgroup's."""
+    home = tmp_path_factory.mktemp("workers") / "venv"
+    venv.create(home, with_pip=True)
+    subprocess.run([home / "bin" / "pip", "install", "--quiet", "pyarrow"], check=True)
+    return home / "bin" / "python"
+
+
+@pytest.mark.soak
+@pytest.mark.programs("bash", "dirname")
+def test_read_by_sparks_kafka_source(
+    kgroup: CommandLine,
+    world: KafkaWorld,
+    spark: SparkSession,
+    crashed: Crash,
+    tmp_path: Path,
+    kafka_source: str,
+    bare_python: Path,
+) -> None:
+    """Killed between its write and the ledger; with offsets that are no records, and some that are gone."""
+    world.produce_in_transaction(crashed.topic, 10, 0)
+    world.produce_in_transaction(crashed.topic, 10, 1, abort=True)
+    world.produce(crashed.topic, 5, 1)
+    plan, out = released(kgroup, crashed), tmp_path / "out"
+    world.delete_records(crashed.topic, 1, 24)
+
+    killed = job(plan, out, 1, kafka_source, python=bare_python)
+    went_on = job(plan, out, -1, kafka_source, python=bare_python)
+
+    assert (killed.returncode, killed.stdout.splitlines()) == (-9, ["0 False", "1 False"]), killed.stderr
+    assert (went_on.returncode, went_on.stdout.splitlines()) == (1, ["1 True"])
+    assert f"not delivered: {crashed.topic}:1 [20, 24)" in went_on.stderr
+    # Offset 130 of partition 0 is the marker of a transaction; 50 to 60 of partition 1 were aborted.
+    first = [(0, offset) for offset in range(70, 130)]
+    second = [(1, offset) for offset in (*range(24, 50), *range(61, 66))]
+    assert places(spark.read.parquet(str(out)).collect()) == first + sorted(second + second)
+    totals = shown(kgroup, plan)["totals"]
+    # Possible duplicates are counted by offsets before a write: [20, 66).
+    assert (totals["delivered_count"], totals["possible_duplicate_count"], totals["lost_offset_count"]) == (91, 46, 4)
 
 
 def test_the_code_of_the_manual(
