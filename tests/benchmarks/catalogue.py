@@ -34,6 +34,7 @@ BENCHMARKS = (
     "catchup_topic",
     "catchup_handlers",
     "catchup_release",
+    "catchup_first",
     "catchup_partitions",
     "catchup_fleet",
     "catchup_live",
