@@ -19,7 +19,7 @@ _HEADINGS = (WHICH, WHAT, SAFETY, OUTPUT, CONNECTION)
 _OUTPUT_FIELDS = ("output", "no_headers", "no_color", "quiet", "help", "help_all")
 
 _SINKS = frozenset(
-    {"to_topic", "to_files", "to_command", "to_python", "to_spark", "dead_letter_topic", *_OUTPUT_FIELDS}
+    {"to_topic", "to_files", "to_command", "to_python", "to_spark", "to_group", "dead_letter_topic", *_OUTPUT_FIELDS}
 )
 _REPLAYS = _SINKS | {"rate", "release_only", "execute"}
 COMMON = {

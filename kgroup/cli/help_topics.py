@@ -222,6 +222,7 @@ TOPICS = {
         --to-python   acknowledged records   are counted
         --to-spark    a group of chunks      exactly once to delta and iceberg; else
                                              an interrupted group is repeated
+        --to-group    the application        at least once; no Spark, no Java
         your own code in a Spark session: kgroup.spark.gap (the manual: notebook)
 
         VERIFIED and exit code 0: every record of the gap was read, and delivered,

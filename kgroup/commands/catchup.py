@@ -46,6 +46,7 @@ from kgroup.catchup.service.stop_and_cancel import cancel_plan, prune_plans, sto
 from kgroup.changes.preconditions import check_execution, prepare_change
 from kgroup.cli.panels import safety_option, what_option
 from kgroup.groups.catchup.gap_request import parse_rate
+from kgroup.groups.catchup.second_group import SECOND_GROUP
 from kgroup.groups.catchup.yielding import OFF, YIELD_TO, parse_yield
 from kgroup.groups.reset_targets import resolved_text
 from kgroup.model.outcome import Outcome, Outcomes
@@ -97,7 +98,8 @@ def start(
     Exit codes: 0 1 2 3 4 5 6 7 8 9 130 143
 
     Rights: READ G; READ T; DESCRIBE __consumer_offsets; READ, WRITE, DESCRIBE_CONFIGS ledger (CREATE once); WRITE
-    transactional ids kgroup-catchup-*; WRITE on --to-topic and --dead-letter-topic
+    transactional ids kgroup-catchup-*; WRITE on --to-topic and --dead-letter-topic; READ on --to-group, DELETE
+    with --delete-group
     More rights: READ __consumer_offsets: who commits, the evidence after a crash; DESCRIBE_CONFIGS T, --to-topic:
     retention and size checks; DESCRIBE cluster; DESCRIBE_CONFIGS cluster: the quota of replays
     """
@@ -110,7 +112,10 @@ def start(
     if safety.execute and not release_only and replay.sink is None:
         raise UsageError(
             "a destination is required",
-            hint="choose one of: --to-topic, --to-files, --to-command, --to-python, --to-spark; or add --release-only",
+            hint=(
+                "choose one of: --to-topic, --to-files, --to-command, --to-python, --to-spark, --to-group; "
+                "or add --release-only"
+            ),
         )
     prepare_change(run, safety)
     _check_report(speed)
@@ -152,6 +157,8 @@ def check(run: Invocation, sink: SinkOptions, speed: SpeedOptions, ledger: Ledge
         raise UsageError("--report and catchup check are mutually exclusive: there is nothing to report")
     options = speed.replay_options(sink, run.settings.catchup).with_usual()
     options.check_lanes()
+    if sink.to_group is not None:
+        raise UsageError("--to-group and catchup check are mutually exclusive: Spark is not started")
     with open_engine(run.settings, run.reporter, ledger.ledger_topic) as engine:
         return check_outcome(check_workers(engine, run.settings, options), engine.cluster.ref)
 
@@ -382,6 +389,8 @@ def _one_plan(plans: Sequence[str], *, all_pending: bool, follow: bool) -> str |
 
 
 def _resume_pending(run: Invocation, ledger: LedgerOptions, request: PendingRequest, how: ExecuteOptions) -> Outcomes:
+    if request.replay.sink == SECOND_GROUP:
+        raise UsageError("--to-group is for one plan: several plans cannot share a second group", hint="name one plan")
     with open_engine(run.settings, run.reporter, ledger.ledger_topic) as engine:
         if not how.execute:
             pending = open_plans(engine, request)

@@ -13,7 +13,7 @@ ID_ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
 
 _ID = rf"cu-[{ID_ALPHABET}]{{4}}(?:[{ID_ALPHABET}]{{4}})?"
 _NUMBER = "(0|[1-9][0-9]{0,18})"
-_MARK = rf"kgroup ({_ID}) (0|[1-9][0-9]{{0,17}}) (?:(release|back)|(release) {_NUMBER})"
+_MARK = rf"kgroup ({_ID}) (0|[1-9][0-9]{{0,17}}) (?:(release|back|gap)|(release) {_NUMBER})"
 
 
 _ENDS_WITH = "\0"
@@ -21,10 +21,14 @@ _ENDS_WITH = "\0"
 
 
 class TagPurpose(StrEnum):
-    """The purpose of a commit by kgroup: the release to the log end, or a move back into the gap."""
+    """The purpose of a commit by kgroup: the release to the log end, a move back into the gap, or the gap's start.
+
+    GAP is in the group that reads the gap instead (``--to-group``), and never in the group of the plan.
+    """
 
     RELEASE = "release"
     BACK = "back"
+    GAP = "gap"
 
 
 @dataclass(frozen=True, slots=True)

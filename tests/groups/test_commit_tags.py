@@ -21,6 +21,7 @@ RELEASE, BACK = TagPurpose.RELEASE, TagPurpose.BACK
         ("kgroup cu-7f3a 3 release 0", CatchupCommitTag("cu-7f3a", 3, RELEASE, 0)),
         ("kgroup cu-7f3a 0 release", CatchupCommitTag("cu-7f3a", 0, RELEASE)),
         ("kgroup cu-7f3a 12 back", CatchupCommitTag("cu-7f3a", 12, BACK)),
+        ("kgroup cu-7f3a 12 gap", CatchupCommitTag("cu-7f3a", 12, TagPurpose.GAP)),
         ("kgroup cu-7f3a 1000000000 back", CatchupCommitTag("cu-7f3a", 10**9, BACK)),
     ],
 )
@@ -48,6 +49,7 @@ def test_a_member_of_confluent_kafka_adds_a_zero_byte() -> None:
         "kgroup cu-7f3a 3 stolen",
         "KGROUP CU-7F3A 3 RELEASE",
         "kgroup cu-7f3a 3 back 70",
+        "kgroup cu-7f3a 3 gap 70",
         "kgroup cu-7f3a 03 release 70",
         "kgroup cu-7f3a 3 release 070",
         "kgroup cu-7f3a 3 release -1",

@@ -12,6 +12,7 @@ from kgroup.catchup.sinks.spark import OF_WRITER, SELECT
 from kgroup.groups.catchup.chunks import assign_to_tasks, group_chunks
 from kgroup.groups.catchup.delivered import started_chunks, unfinished
 from kgroup.groups.catchup.model import CatchupPlan, Delivery, Order, PlanSnapshot
+from kgroup.groups.catchup.second_group import DELETE_GROUP, SECOND_GROUP
 from kgroup.groups.catchup.yielding import LIVE, YIELD_TO
 from kgroup.support.errors import Refused, refusal_code
 from kgroup.support.hint import Hint
@@ -20,7 +21,7 @@ NO_SINK = refusal_code(
     "no-sink",
     "catchup",
     "The plan does not have a destination for its records.",
-    "Name one: --to-topic, --to-files, --to-command, --to-python or --to-spark.",
+    "Name one: --to-topic, --to-files, --to-command, --to-python, --to-spark or --to-group.",
 )
 SINK_SET = refusal_code(
     "sink-set",
@@ -45,7 +46,14 @@ OWN_SESSION = refusal_code(
 CHUNKS_PER_SLOT = 4
 """A group has this many chunks for each core: a table has few commits, and not much is written again."""
 
-_MAIN_OPTIONS = {"topic": "topic", "files": "dir", "command": "command", "python": "function", "spark": "format"}
+_MAIN_OPTIONS = {
+    "topic": "topic",
+    "files": "dir",
+    "command": "command",
+    "python": "function",
+    "spark": "format",
+    "group": "group",
+}
 """By sink, the option that has the value of ``--to-topic``, ``--to-files``, ..."""
 
 _OTHER_OPTIONS = {
@@ -53,11 +61,16 @@ _OTHER_OPTIONS = {
     "files": ("format",),
     "command": ("ack", "value-format"),
     "spark": (SELECT,),
+    SECOND_GROUP: (DELETE_GROUP,),
 }
 _TUNING = (*LIVE, "lanes", "retries", "backoff", "handler-timeout")
 
 _KEPT = (DEAD_LETTERS, WHERE)
 """Options of every sink: they are kept for another sink, unless given again."""
+
+
+_ADDED = (DEAD_LETTERS, DELETE_GROUP)
+"""Options that a resume may set although records are delivered."""
 
 
 def delivery_of(snapshot: PlanSnapshot, options: ReplayOptions, typed: str | None = None) -> Delivery:
@@ -81,11 +94,12 @@ def delivery_of(snapshot: PlanSnapshot, options: ReplayOptions, typed: str | Non
             hint=f'run the same program or notebook again: kgroup.spark.gap(spark, "{plan.id}") delivers the rest',
             code=OWN_SESSION,
         )
-    said = {name: text for name, text in (options.sink_options or {}).items() if name != DEAD_LETTERS}
+    said = {name: text for name, text in (options.sink_options or {}).items() if name not in _ADDED}
     differs = options.sink not in (None, known.sink) or any(known.options.get(name) != said[name] for name in said)
     if differs or options.order not in (None, known.order):
         kept = {name: text for name, text in known.options.items() if options.sink is None or name in _KEPT}
-        if not any(started_chunks(plan, snapshot.progress)):
+        handed_over = SECOND_GROUP in (known.sink, options.sink) and snapshot.progress
+        if not handed_over and not any(started_chunks(plan, snapshot.progress)):
             sink, order = options.sink or known.sink, options.order or known.order
             sink_options = {**kept, **(options.sink_options or {})}
             fitting = _fitting(known.tuning, known.sink, sink, order)
@@ -99,9 +113,8 @@ def delivery_of(snapshot: PlanSnapshot, options: ReplayOptions, typed: str | Non
             hint=Hint("continue the plan as it is:  {}", ("catchup", "resume", plan.id, *options.tuning_words)),
             code=SINK_SET,
         )
-    dead = (options.sink_options or {}).get(DEAD_LETTERS)
-    sink_options = known.options if dead is None else {**known.options, DEAD_LETTERS: dead}
-    return replace(known, options=sink_options, tuning={**known.tuning, **options.tuning})
+    added = {name: text for name, text in (options.sink_options or {}).items() if name in _ADDED}
+    return replace(known, options={**known.options, **added}, tuning={**known.tuning, **options.tuning})
 
 
 def require_known(delivery: Delivery, plan_id: str) -> None:
@@ -167,6 +180,8 @@ def delivery_words(delivery: Delivery) -> Iterator[str]:
         yield from ("--order", delivery.order)
     settings = {name: text for name, text in delivery.options.items() if name != main}
     tuning = {name: text for name, text in delivery.tuning.items() if name != YIELD_TO}  # that plan has no group
+    if settings.pop(DELETE_GROUP, None):
+        yield f"--{DELETE_GROUP}"
     for name, text in {**settings, **tuning}.items():
         of_writer = name.startswith(OF_WRITER)
         yield from ("--option", f"{name.removeprefix(OF_WRITER)}={text}") if of_writer else (f"--{name}", text)

@@ -371,7 +371,7 @@ class CatchupEngine(msgspec.Struct, frozen=True):
         plan, position = snapshot.plan, snapshot.state.log_position
         if plan.group is None:
             return Situation(snapshot, epoch)
-        live = False if membership is not None else self._is_live(plan.group)
+        live = False if membership is not None else self.has_members(plan.group)
         history = read_history(self.cluster, plan, position, HISTORY_BUDGET_S)
         if snapshot.damage is not None:
             history = dataclasses.replace(history, unread=snapshot.damage.message)
@@ -406,7 +406,8 @@ class CatchupEngine(msgspec.Struct, frozen=True):
             commits[item.tp] = commit
         return commits
 
-    def _is_live(self, group: str) -> bool:
+    def has_members(self, group: str) -> bool:
+        """Whether a group has members other than kgroup's own; False if it does not exist."""
         described = self.cluster.describe([group], _MEMBERS)
         for error in described.errors:
             if error.group == group and error.code != NotFound.code:

@@ -13,6 +13,7 @@ from kgroup.catchup.spark.settings import SparkSettings, check_master, parse_con
 from kgroup.changes.options import Change, Execution
 from kgroup.groups.catchup.gap_request import GapRequest, Missing, check_topic_name, parse_ranges, parse_rate
 from kgroup.groups.catchup.model import Order
+from kgroup.groups.catchup.second_group import DELETE_GROUP, SECOND_GROUP
 from kgroup.groups.catchup.start_condition import Behind, StartCondition
 from kgroup.groups.catchup.yielding import OFF, YIELD_TO
 from kgroup.groups.reset_targets import ANY_TIME, parse_moment, parse_topics
@@ -117,6 +118,8 @@ class SinkOptions:
     option: list[str] | None = None
     select: str | None = None
     where: str | None = None
+    to_group: str | None = None
+    delete_group: bool = False
 
     @property
     def sink(self) -> str | None:
@@ -127,6 +130,7 @@ class SinkOptions:
             "command": self.to_command,
             "python": self.to_python,
             "spark": self.to_spark,
+            SECOND_GROUP: self.to_group,
         }
         said = [name for name, value in given.items() if value is not None]
         if len(said) > 1:
@@ -145,6 +149,7 @@ class SinkOptions:
             "files": {"dir": directory, "format": self.format},
             "command": {"command": self.to_command, "ack": self.ack, "value-format": self.value_format},
             "python": {"function": self.to_python},
+            SECOND_GROUP: {"group": self.to_group, DELETE_GROUP: "yes" if self.delete_group else None},
         }
         for name, settings in own.items():
             for option, value in settings.items():
@@ -189,6 +194,8 @@ class SpeedOptions:
         Raises UsageError for invalid values and combinations, ConfigError for an invalid value of the context.
         """
         sink, options = to.sink, to.options()
+        if sink == SECOND_GROUP:
+            self._check_second_group()
         if sink == "spark":
             for option, given in (("dead-letter-topic", self.dead_letter_topic), ("retries", self.retries)):
                 if given is not None:
@@ -228,6 +235,13 @@ class SpeedOptions:
             report=self.report,
             of_context=tuple(usual.values()),
         )
+
+    def _check_second_group(self) -> None:
+        """Raise UsageError for options of Spark; for others see ``ReplayOptions.check_lanes``."""
+        for name in ("master", "conf", "parallelism", "spark_log"):
+            if getattr(self, name):
+                option = name.replace("_", "-")
+                raise UsageError(f"--{option} and --to-group are mutually exclusive: Spark is not started")
 
     def check_released_only(self, to: SinkOptions) -> None:
         """Raise UsageError for replay options given with ``--release-only``, which would ignore them."""

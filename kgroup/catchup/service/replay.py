@@ -28,9 +28,11 @@ from kgroup.groups.catchup.model import (
     ThrottleRecord,
 )
 from kgroup.groups.catchup.plan_state import sink_name
+from kgroup.groups.catchup.second_group import SECOND_GROUP
 from kgroup.groups.catchup.takeover import SIGNED_OFF
 from kgroup.groups.catchup.verification import ChunkResult
 from kgroup.groups.catchup.yielding import YIELD_TO, parse_yield, rate_limit
+from kgroup.model.groups import RowError
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.settings.model import Setting
 from kgroup.support.durations import parse_duration
@@ -97,7 +99,7 @@ class ReplayOptions(msgspec.Struct, frozen=True):
     def with_usual(self) -> ReplayOptions:
         """These options for a new delivery, with the rate and the dead letters of the context."""
         said = {setting.key: setting.value for setting in self.of_context}
-        if self.sink is None:
+        if self.sink in (None, SECOND_GROUP):
             return self
         tuning = {**({"rate": said["rate"]} if "rate" in said else {}), **self.tuning}
         dead = {DEAD_LETTERS: said[DEAD_LETTERS]} if DEAD_LETTERS in said and self.sink != "spark" else {}
@@ -105,6 +107,8 @@ class ReplayOptions(msgspec.Struct, frozen=True):
 
     def context_words(self, delivery: Delivery | None = None) -> tuple[str, ...]:
         """What of it comes from the context: ``--rate 5/s, from context "prod" (...)``; a plan has its own delivery."""
+        if self.sink == SECOND_GROUP:
+            return ()
         kept = () if delivery is None else ("rate", DEAD_LETTERS)
         return tuple(
             f"{_option_text(setting)}, from {setting.source}"
@@ -118,7 +122,9 @@ class ReplayOptions(msgspec.Struct, frozen=True):
         return tuple(word for name, text in self.tuning.items() for word in (f"--{name}", text))
 
     def check_lanes(self) -> None:
-        """Raise UsageError for ``--lanes`` if handlers cannot work in parallel: it would be ignored."""
+        """Raise UsageError for options that would be ignored: ``--lanes`` if handlers cannot work in parallel."""
+        if self.sink == SECOND_GROUP:
+            self._check_second_group()
         if self.sink is None or self.handling.lanes == 1:
             return
         if self.sink not in HANDLERS:
@@ -128,6 +134,14 @@ class ReplayOptions(msgspec.Struct, frozen=True):
                 "--lanes requires --order key or --order none: --order partition processes one record at a time",
                 hint="--order key keeps the records of a key in order, --order none keeps no order",
             )
+
+    def _check_second_group(self) -> None:
+        """Raise UsageError for options that only a replay by kgroup has."""
+        named = [*self.tuning, *(name for name in (DEAD_LETTERS, WHERE) if name in (self.sink_options or {}))]
+        if self.order not in (None, Order.PARTITION):
+            named.append("order")
+        if named:
+            raise UsageError(f"--{named[0]} and --to-group are mutually exclusive: the application reads by itself")
 
     @property
     def destination(self) -> str | None:
@@ -181,6 +195,8 @@ class ReplayResult(msgspec.Struct, frozen=True):
     took_s: float
     progress: tuple[ChunkProgress, ...] = ()
     """The progress of the tasks' chunks: already in the ledger, or to be written if a task cannot write it itself."""
+    undeleted: tuple[RowError, ...] = ()
+    """Why the second group of ``--to-group`` was not deleted."""
 
 
 def _option_text(setting: Setting) -> str:

@@ -16,6 +16,7 @@ from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.quota_check import quota_finding
 from kgroup.catchup.service.rate_control import RateControl
 from kgroup.catchup.service.replay import DEAD_LETTERS, WHERE, ReplayOptions, ReplayResult, ReplayRun, task_specs
+from kgroup.catchup.service.second_group import check_second_group, follow_second_group, second_group_of
 from kgroup.catchup.service.show import commands, resume_text, stopped_text
 from kgroup.catchup.service.sink_checks import (
     SinkFinding,
@@ -50,6 +51,7 @@ from kgroup.groups.catchup.model import Delivery, GapRange, PlanSnapshot
 from kgroup.groups.catchup.plan_state import VerifiedPlan
 from kgroup.groups.catchup.results import ReplayedPlan, StartPlan
 from kgroup.groups.catchup.risks import RiskLevel
+from kgroup.groups.catchup.second_group import SECOND_GROUP
 from kgroup.groups.catchup.verification import contradiction_note
 from kgroup.groups.change_result import Refusal
 from kgroup.groups.undo_plan import TOPIC_RECREATED
@@ -70,10 +72,11 @@ from kgroup.support.units import human_count, plural
 
 
 class ReplayChecks(msgspec.Struct, frozen=True):
-    """Whether the replay can run: the setup of Spark, and findings about the sink."""
+    """Whether the replay can run: the setup of Spark, None if it is not needed, and findings about the sink."""
 
-    ready: DriverSetup
+    ready: DriverSetup | None
     findings: tuple[SinkFinding, ...]
+    refused: tuple[KgroupError, ...] = ()
 
     @property
     def checks(self) -> tuple[str, ...]:
@@ -89,13 +92,14 @@ class ReplayChecks(msgspec.Struct, frozen=True):
     @property
     def blocked(self) -> tuple[KgroupError, ...]:
         """The errors that prevent the replay."""
-        return tuple(
+        found = (
             NotAuthorized(item.message, hint=item.hint)
             if item.missing_right
             else Refused(item.message, hint=item.hint, code=SINK)
             for item in self.findings
             if item.level is RiskLevel.BLOCKED
         )
+        return (*self.refused, *found)
 
     def warn(self, reporter: Reporter) -> None:
         """Print the warnings."""
@@ -110,11 +114,18 @@ def check_replay(
     options: ReplayOptions,
     ranges: tuple[GapRange, ...],
     replay_s: float | None = None,
+    *,
+    group: str | None = None,
+    snapshot: PlanSnapshot | None = None,
 ) -> ReplayChecks:
     """Check Spark, the quota and the sink, without changes; the ledger's topic is no valid sink.
 
+    ``group`` is the plan's, ``snapshot`` the plan if it is in the ledger: a second group may be in the gap already.
     Raises Refused [no-pyspark], [no-java], [no-master], Unreachable [spark-master], UsageError for a sink's options.
     """
+    if options.sink == SECOND_GROUP:
+        checks, refused = check_second_group(engine, options, group, ranges, snapshot)
+        return ReplayChecks(None, tuple(SinkFinding(RiskLevel.NOTE, text) for text in checks), refused)
     ready, ledger = check(options.spark, timeout_s=settings.timeout_s), engine.ledger.topic
     sink_options = dict(options.sink_options or {})
     admin = TopicAdmin(librdkafka_config(settings), timeout_s=settings.timeout_s)
@@ -180,10 +191,10 @@ def _check_function(function: str) -> tuple[SinkFinding, ...]:
 
 @contextmanager
 def spark_session(
-    reporter: Reporter, options: ReplayOptions, ready: DriverSetup, name: str, *, needed: bool
+    reporter: Reporter, options: ReplayOptions, ready: DriverSetup | None, name: str, *, needed: bool
 ) -> Iterator[DriverSession | None]:
     """Spark with an application of this name, started in the background. None: nothing to replay."""
-    if not needed:
+    if not needed or ready is None:
         yield None
         return
     say = reporter.note if options.spark_log else None
@@ -212,7 +223,9 @@ def replay(
         loss = check_target_topic(engine, librdkafka_config(settings), runner)
         snapshot = runner.snapshot
         result = ReplayResult((), (), (), 0.0)
-        if loss is None:
+        if loss is None and second_group_of(snapshot) is not None:
+            result = follow_second_group(engine, runner)
+        elif loss is None:
             result = _run_tasks(engine, settings, runner, session, options)
         return verify_replay(engine, settings, runner, result, options.report, loss)
     except (KeyboardInterrupt, Terminated):
@@ -365,7 +378,7 @@ def verify_replay(
     )
     if report is not None:
         _write_report(report, engine.cluster.ref, state, result, errors)
-    return ReplayedPlan(state, result.took_s, since.unread is None, errors)
+    return ReplayedPlan(state, result.took_s, since.unread is None, errors, result.undeleted)
 
 
 def _report_end(engine: CatchupEngine, state: VerifiedPlan, loss: TargetLoss | None) -> None:
@@ -375,7 +388,10 @@ def _report_end(engine: CatchupEngine, state: VerifiedPlan, loss: TargetLoss | N
         engine.reporter.event("NOT VERIFIED", f"{plan_id}  {target} has lost delivered records")
     elif verification.complete:
         engine.reporter.event(
-            "VERIFIED", f"{plan_id}  {verification.delivered} of {verification.records} records delivered"
+            "VERIFIED",
+            f"{plan_id}  {state.progress_text} delivered"
+            if second_group_of(state.snapshot) is not None
+            else f"{plan_id}  {verification.delivered} of {verification.records} records delivered",
         )
     elif verification.lost:
         first, offsets = verification.lost[0], sum(row.offsets for row in verification.lost)

@@ -96,7 +96,8 @@ def start_now(engine: CatchupEngine, settings: Settings, request: StartRequest) 
             return refused
         with _create_and_release(engine, request, plan, plan_id) as runner:
             show_may_start(engine.reporter, runner.snapshot, plan)
-            return replace(replay(engine, settings, runner, session, options), left_out=plan.errors)
+            replayed = replay(engine, settings, runner, session, options)
+            return replace(replayed, left_out=(*plan.errors, *replayed.left_out))
 
 
 def _waits_for(
@@ -125,7 +126,7 @@ def _check_replay(
 ) -> tuple[StartPlan, ReplayChecks | None]:
     """The plan, with what prevents its replay."""
     try:
-        checks = check_replay(engine, settings, options, plan.gap.ranges, plan.takes_s)
+        checks = check_replay(engine, settings, options, plan.gap.ranges, plan.takes_s, group=plan.gap.group)
     except Refused as error:
         return replace(plan, refusals=(*plan.refusals, Refusal(None, error))), None
     checks.warn(engine.reporter)
@@ -227,7 +228,9 @@ def resume_catchup(
     effective = options.with_kept(delivery, snapshot.throttle)
     check_yield(snapshot.plan.group, effective.tuning)
     effective.check_lanes()
-    checks = check_replay(engine, settings, effective, snapshot.plan.ranges)
+    checks = check_replay(
+        engine, settings, effective, snapshot.plan.ranges, group=snapshot.plan.group, snapshot=snapshot
+    )
     checks.warn(engine.reporter)
     if checks.blocked:
         return _refused_status(engine, snapshot, checks.blocked[0])

@@ -26,6 +26,7 @@ from kgroup.groups.catchup.gap_request import GapRequest, Missing
 from kgroup.groups.catchup.model import CatchupPlan, Order, PlanSnapshot, PlanState
 from kgroup.groups.catchup.results import StartPlan
 from kgroup.groups.catchup.risks import ReplayPace, Risk, RiskLevel, risks
+from kgroup.groups.catchup.second_group import SECOND_GROUP
 from kgroup.groups.catchup.start_condition import StartCondition
 from kgroup.groups.catchup.unrecorded_releases import find_unrecorded_releases, range_words
 from kgroup.groups.change_plan import ChangePlan, ChangeRow
@@ -107,8 +108,9 @@ def plan_start(engine: CatchupEngine, settings: Settings, request: StartRequest)
     rate = None if replay.sink is None else replay.rate
     parallelism = replay.at_once if replay.sink and replay.order is Order.NONE else _PARALLELISM
     chunks = cut_into_chunks(gap.ranges, parallelism=parallelism, rate=rate)
-    pace = _pace(rate)
-    found_risks = risks(gap, gap_input.logs, gap_input.work, pace, at_ms)
+    marked = replay.sink != SECOND_GROUP
+    pace = _pace(rate) if marked else ReplayPace(None)  # how fast an application is, is unknown
+    found_risks = risks(gap, gap_input.logs, gap_input.work, pace, at_ms, marked=marked)
     if group is not None and (hidden := hidden_words(group.hidden_commits)):
         message = f"{hidden}; they are neither released nor replayed"
         found_risks = (*found_risks, Risk(RiskLevel.WARNING, "hidden-commits", message))

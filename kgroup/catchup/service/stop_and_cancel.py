@@ -10,6 +10,7 @@ from kgroup.catchup.ledger.ledger import PLAN_OPEN
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import find_plan, parse_assumed, running_plan
 from kgroup.catchup.service.replay import SESSION, check_yield
+from kgroup.catchup.service.second_group import second_group_of, seen_now, why_not_withdrawn, withdraw
 from kgroup.catchup.service.show import damaged_refusal, plan_status, resume_text, summaries
 from kgroup.groups.catchup import decisions
 from kgroup.groups.catchup.model import PlanSnapshot, ThrottleRecord
@@ -41,14 +42,21 @@ def cancel_plan(
 
     snapshot = find_plan(engine, text, finished=True)
     assumed = parse_assumed(assume, snapshot)
+    reads = None
+    if not snapshot.is_damaged:
+        reads = None if abandon else why_not_withdrawn(engine, snapshot)
+        snapshot = seen_now(engine, snapshot)
     # First without fencing: a refused cancel must not end a replay.
     damaged = snapshot.is_damaged and not abandon
     preview = Refuse(damaged_refusal(snapshot)) if damaged else engine.preview(snapshot, decide, assumed)
+    if reads is not None and not isinstance(preview, Refuse):
+        preview = Refuse(reads)
     if isinstance(preview, Refuse) or not execute or isinstance(preview, AlreadyDone):
         refusal = preview.error if isinstance(preview, Refuse) else None
         return Cancellation(_state(engine, snapshot), preview, refusal, executed=False)
     with defer_signals(), engine.take_over(snapshot) as runner:
         engine.reporter.note_effect(None)
+        withdraw(engine, runner, abandon=abandon)
         decision = engine.cancel(runner, accepted, abandon=abandon, assumed=assumed)
         snapshot = runner.snapshot
     cancellation = Cancellation(_state(engine, snapshot), decision, None, executed=True)
@@ -95,6 +103,8 @@ def throttle_plan(
             f"{snapshot.plan.id} is delivered in a Spark session of its user's own, which kgroup does not throttle",
             hint="a quota of the brokers for client id kgroup-catchup limits it",
         )
+    if (name := second_group_of(snapshot)) is not None:
+        raise UsageError(f"the application of {name} reads the gap of {snapshot.plan.id}: kgroup does not throttle it")
     if not execute:
         nothing = f"Nothing was changed. To set {' and '.join(f'{name} {text}' for name, text in tuning.items())}:"
         return plan_status(engine, snapshot, nothing, f"  {line.executing()}")

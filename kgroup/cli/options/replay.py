@@ -70,6 +70,14 @@ OPTIONS: dict[str, dict[str, Any]] = {
             metavar="SQL",
             help="Only records that match, in SQL of Spark: \"cast(key as string) like 'eu-%'\".",
         ),
+        "to_group": where_option(
+            "--to-group",
+            metavar="GROUP",
+            help="The application reads the gap, in this group.",
+        ),
+        "delete_group": where_option(
+            "--delete-group", help="Delete that group once the gap is verified and its application has stopped."
+        ),
     },
     "SpeedOptions": {
         "order": speed_option(

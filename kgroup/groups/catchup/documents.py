@@ -26,7 +26,7 @@ from kgroup.groups.catchup.risks import Risk
 from kgroup.groups.catchup.start_condition import Unstarted, UnstartedReason
 from kgroup.groups.catchup.steps import Close, MoveBack
 from kgroup.groups.catchup.unrecorded_releases import UnrecordedRelease
-from kgroup.groups.catchup.verification import CatchupTotals, Verification, deleted_before
+from kgroup.groups.catchup.verification import CatchupTotals, deleted_before
 from kgroup.groups.catchup.yielding import LIVE, OFF
 from kgroup.model.pending_catchup import PendingCatchup
 from kgroup.model.records import EndOffset, FirstOffset, OffsetRange
@@ -213,7 +213,8 @@ def catchup_plan(state: VerifiedPlan, planned: StartPlan | None = None) -> Catch
     """A plan of the ledger and what was delivered of it; with ``planned`` the delivery has not begun."""
     ledgered, pending = state.snapshot, state.known_pending
     plan, delivery = ledgered.plan, ledgered.delivery
-    verification = state.verification if planned is None and not state.is_unknown else None
+    known = planned is None and not state.is_unknown
+    verification = state.verification if known else None
     verified = {(*row.tp, row.start): row for row in (verification.partitions if verification else ())}
     deadline = next_deadline_ms(ledgered) if pending else None
     return CatchupPlanDocument(
@@ -234,12 +235,15 @@ def catchup_plan(state: VerifiedPlan, planned: StartPlan | None = None) -> Catch
         throttle=_throttle(state) if ledgered.state.state.is_open else None,
         retention_deadline_at=rfc3339(deadline),
         retention_deadline_at_ms=deadline,
-        ranges=tuple(_range(item, plan.group, verified.get((*item.tp, item.start))) for item in plan.ranges),
+        ranges=tuple(
+            _range(item, plan.group, verified.get((*item.tp, item.start)), counted=state.counts_records)
+            for item in plan.ranges
+        ),
         abandoned=plan.abandoned,
         already_deleted=deleted_before(plan),
         not_moved=planned.gap.not_moved if planned else (),
         rewinds=verification.rewinds if verification else (),
-        totals=_totals(plan.ranges, len(plan.chunks), verification, pending),
+        totals=_totals(plan.ranges, len(plan.chunks), state.totals if known else None, pending),
         risks=planned.risks if planned else (),
     )
 
@@ -302,7 +306,9 @@ def pending_catchups(
     return tuple(rows)
 
 
-def _range(item: GapRange, group: str | None, verified: RangeVerification | None) -> CatchupRange:
+def _range(
+    item: GapRange, group: str | None, verified: RangeVerification | None, *, counted: bool = True
+) -> CatchupRange:
     planned = CatchupRange(
         topic=item.topic,
         partition=item.partition,
@@ -324,11 +330,11 @@ def _range(item: GapRange, group: str | None, verified: RangeVerification | None
         planned,
         delivered_to=verified.delivered_to,
         read_to_end=verified.read_to_end,
-        record_count=verified.records,
-        delivered_count=verified.delivered,
-        filtered_count=verified.filtered,
-        dead_lettered_count=verified.dead,
-        bytes=verified.size,
+        record_count=verified.records if counted else None,
+        delivered_count=verified.delivered if counted else None,
+        filtered_count=verified.filtered if counted else None,
+        dead_lettered_count=verified.dead if counted else None,
+        bytes=verified.size if counted else None,
         possible_duplicate_count=verified.may_repeat,
         lost=verified.lost,
         undelivered=verified.undelivered,
@@ -340,12 +346,11 @@ def _range(item: GapRange, group: str | None, verified: RangeVerification | None
 
 
 def _totals(
-    ranges: Sequence[GapRange], chunks: int, verification: Verification | None, pending: int | None
+    ranges: Sequence[GapRange], chunks: int, verified: CatchupTotals | None, pending: int | None
 ) -> CatchupTotals:
     return replace(
-        verification.totals()
-        if verification
-        else CatchupTotals(
+        verified
+        or CatchupTotals(
             partition_count=len(ranges), offset_count=sum(item.offsets for item in ranges), chunk_count=chunks
         ),
         pending_offset_count=pending,

@@ -8,6 +8,7 @@ import msgspec
 
 from kgroup.groups.catchup.model import PlanPhase, PlanState
 from kgroup.groups.catchup.plan_state import VerifiedPlan, list_order
+from kgroup.groups.catchup.second_group import SECOND_GROUP
 
 
 class LeftPlan(msgspec.Struct, frozen=True):
@@ -54,6 +55,8 @@ def _why_left(state: VerifiedPlan, own_session: str, *, has_destination: bool) -
         return "it has no destination"
     if snapshot.delivery is not None and snapshot.delivery.sink == own_session:
         return "a Spark session of its user's own delivers it"
+    if snapshot.delivery is not None and snapshot.delivery.sink == SECOND_GROUP:
+        return "its application reads it in a second group: resume it alone"
     return None
 
 

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from kgroup.groups.catchup.delivered import is_exactly_once, next_deadline_ms
 from kgroup.groups.catchup.model import AppliedRate, PlanPhase, PlanSnapshot, PlanState
-from kgroup.groups.catchup.verification import Verification
+from kgroup.groups.catchup.second_group import SECOND_GROUP
+from kgroup.groups.catchup.verification import CatchupTotals, Verification
 from kgroup.support.durations import format_duration
 from kgroup.support.instants import short_time
 from kgroup.support.redact import redact
@@ -55,6 +56,22 @@ class VerifiedPlan(msgspec.Struct, frozen=True):
         """``topic orders-backfill``: the sink's name; None without one."""
         delivery = self.snapshot.delivery
         return None if delivery is None else sink_name(delivery.sink, delivery.options)
+
+    @property
+    def counts_records(self) -> bool:
+        """Whether the records are counted: kgroup reads them, and not a second group, whose commits are offsets."""
+        delivery = self.snapshot.delivery
+        return delivery is None or delivery.sink != SECOND_GROUP
+
+    @property
+    def totals(self) -> CatchupTotals:
+        """The sums of the verification; None where records are not counted."""
+        totals = self.verification.totals()
+        if self.counts_records:
+            return totals
+        return replace(
+            totals, record_count=None, delivered_count=None, filtered_count=None, dead_lettered_count=None, bytes=None
+        )
 
     @property
     def pending(self) -> int:

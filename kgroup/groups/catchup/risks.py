@@ -20,6 +20,9 @@ from kgroup.support.units import human_count, percent, plural
 _SAFETY = 2.0
 """The replay time is an estimate: warn if less than twice that time is left."""
 
+_LONG_S = 86_400.0
+"""If the replay time is unknown: warn if less is left."""
+
 
 class RiskLevel(ExplainedEnum):
     """How bad a risk is; with BLOCKED the catch-up does not start."""
@@ -71,15 +74,24 @@ def duration_s(gap: Gap, pace: ReplayPace) -> float | None:
 
 
 def risks(
-    gap: Gap, logs: Mapping[TopicPartition, PartitionLog], work: LastActivity, pace: ReplayPace, now_ms: int
+    gap: Gap,
+    logs: Mapping[TopicPartition, PartitionLog],
+    work: LastActivity,
+    pace: ReplayPace,
+    now_ms: int,
+    *,
+    marked: bool = True,
 ) -> tuple[Risk, ...]:
-    """All risks that apply: BLOCKED first, then WARNING, then NOTE; by partition within each."""
-    unsorted = [*_of_plan(gap, work, pace), *_retention(gap, logs, pace, now_ms), *_rows(gap, logs)]
+    """All risks that apply: BLOCKED first, then WARNING, then NOTE; by partition within each.
+
+    ``marked`` is whether kgroup delivers the records, and so can mark those that may have been processed.
+    """
+    unsorted = [*_of_plan(gap, work, pace, marked=marked), *_retention(gap, logs, pace, now_ms), *_rows(gap, logs)]
     order = [RiskLevel.BLOCKED, RiskLevel.WARNING, RiskLevel.NOTE]
     return tuple(sorted(unsorted, key=lambda risk: order.index(risk.level)))
 
 
-def _of_plan(gap: Gap, work: LastActivity, pace: ReplayPace) -> Iterator[Risk]:
+def _of_plan(gap: Gap, work: LastActivity, pace: ReplayPace, *, marked: bool) -> Iterator[Risk]:
     if gap.group is not None and gap.offsets:
         yield Risk(
             RiskLevel.NOTE,
@@ -89,14 +101,14 @@ def _of_plan(gap: Gap, work: LastActivity, pace: ReplayPace) -> Iterator[Risk]:
         )
     if gap.group is not None and gap.release_point is ReleasePoint.UNTIL:
         yield Risk(RiskLevel.NOTE, "until", f"{gap.group} is released at --until and not at the log end.")
-    yield from _twice(gap, work)
+    yield from _twice(gap, work, marked=marked)
     yield from _skew(gap)
     if pace.guessed and gap.offsets and duration_s(gap, pace) is not None:
         rate = "" if pace.records_per_s is None else f" {human_count(round(pace.records_per_s))} records/s"
         yield Risk(RiskLevel.NOTE, "guess", f"The replay time assumes{rate}; it depends on the destination.")
 
 
-def _twice(gap: Gap, work: LastActivity) -> Iterator[Risk]:
+def _twice(gap: Gap, work: LastActivity, *, marked: bool) -> Iterator[Risk]:
     if gap.group is None or not gap.offsets:
         return
     count = sum(item.maybe_processed_until - item.start for item in gap.ranges if item.maybe_processed_until)
@@ -106,11 +118,11 @@ def _twice(gap: Gap, work: LastActivity) -> Iterator[Risk]:
         last = max((commit.at_ms for commit in work.commits.values()), default=None)
         when = "" if last is None else f" ({datetime.fromtimestamp(last / 1000, UTC):%H:%M:%SZ})"
         records = "record" if count == 1 else "records"
+        header = " They have the header kgroup.maybe-processed." if marked else ""
         yield Risk(
             RiskLevel.NOTE,
             "possible-duplicates",
-            f"Up to {human_count(count)} {records} after the last commit{when} may be processed already. They have the "
-            "header kgroup.maybe-processed.",
+            f"Up to {human_count(count)} {records} after the last commit{when} may be processed already.{header}",
         )
     if unknown:
         yield Risk(
@@ -168,6 +180,8 @@ def _retention(gap: Gap, logs: Mapping[TopicPartition, PartitionLog], pace: Repl
             yield _overtaken(
                 RiskLevel.BLOCKED, item, f"{first} in {format_duration(left_s)}, before the replay can begin"
             )
+        elif takes is None and left_s > _LONG_S:
+            continue
         elif takes is None:
             unknown = "the time of the replay is unknown"
             yield _overtaken(RiskLevel.WARNING, item, f"{first} in {format_duration(left_s)}; {unknown}")

@@ -44,6 +44,8 @@ _VERIFIED = (
     Column("LOST", right=True),
     Column("TOOK", right=True),
 )
+_COUNTED = frozenset({"RECORDS", "DELIVERED", "FILTERED", "DEAD-LETTERED"})
+"""Columns of what only a reader of the records can count."""
 _MOVES = (
     Column("PARTITION", fold=True),
     Column("OLD-OFFSET", right=True),
@@ -94,9 +96,11 @@ def show_screen(status: PlanStatus, *, verbose: bool) -> Screen:
     if status.followed:
         blocks.append(_line("RATE", _rate_text(status.rate)))
     blocks += _throttle(state)
-    totals = verification.totals()
+    totals = state.totals
     lost = totals.lost_offset_count or 0
-    counted = f"{plural(verification.records, 'record')} read: {_counts(totals)}"
+    counted = "not counted: the application reads them"
+    if state.counts_records:
+        counted = f"{plural(verification.records, 'record')} read: {_counts(totals)}"
     if again := totals.possible_duplicate_count:
         counted += f"; {plural(again, 'possible duplicate')}"
     blocks.append(_line("RECORDS", counted))
@@ -170,7 +174,9 @@ def _result(state: VerifiedPlan) -> Iterator[Block]:
         return
     verification = state.verification
     if verification.complete:
-        counted = f"{plural(verification.records, 'record')}: {_counts(verification.totals())}"
+        counted = f"{state.progress_text}: committed by {state.destination}"
+        if state.counts_records:
+            counted = f"{plural(verification.records, 'record')}: {_counts(state.totals)}"
         yield _line("VERIFIED", counted, "good")
     elif not verification.lost:  # otherwise the table of lost ranges shows it
         why = "; ".join(_contradictions(verification)) or "not every record was delivered"
@@ -230,7 +236,7 @@ def verification_screen(state: VerifiedPlan, took_s: float | None, *, untouched:
     ``untouched`` is true if the group is known not to have been rewound, apart from the rewinds in the verification.
     """
     verification, plan = state.verification, state.snapshot.plan
-    totals = verification.totals()
+    totals = state.totals
     subject = f"{plan.id}  {state.name}"
     if verification.complete:
         row = (
@@ -246,7 +252,11 @@ def verification_screen(state: VerifiedPlan, took_s: float | None, *, untouched:
         end = "Done."
         if plan.group and untouched and not verification.rewinds:
             end = f"Done. {plan.group} was not rewound after the release."
-        blocks: list[Block] = [Title(f"VERIFIED  {subject}"), Table(_VERIFIED, [row]), *_possible_duplicates(state)]
+        blocks: list[Block] = [
+            Title(f"VERIFIED  {subject}"),
+            Table(_VERIFIED, [row], sparse=_COUNTED),
+            *_possible_duplicates(state),
+        ]
         return Screen((*blocks, *_rewinds(state), Text((end,))))
     complete = sum(row.complete for row in verification.partitions)
     blocks = [Title(f"{'LOST' if verification.lost else 'NOT VERIFIED'}  {subject}")]
@@ -255,7 +265,9 @@ def verification_screen(state: VerifiedPlan, took_s: float | None, *, untouched:
     blocks += [Text((f"not delivered: {row}",)) for row in verification.undelivered[:ROWS_ON_A_PAGE]]
     blocks += [Text((sentence,)) for row in verification.partitions for sentence in row.contradictions]
     blocks += [Text((sentence,)) for sentence in verification.contradictions]
-    read = f"{totals.delivered_count} of {totals.record_count} records that were read"
+    read = state.progress_text
+    if state.counts_records:
+        read = f"{totals.delivered_count} of {totals.record_count} records that were read"
     end = f"Delivered: {read}; {plural(complete, 'partition')} verified."
     return Screen((*blocks, *_possible_duplicates(state), *_rewinds(state), Text((end,))))
 

@@ -293,7 +293,7 @@ def test_the_options_of_another_plan_with_the_same_delivery(delivery: Delivery, 
     [
         (Delivery("topic", Order.NONE, (), {"topic": "copy", "latest-per-key": "true"}), "--latest-per-key"),
         (Delivery("python", Order.NONE, (), {"function": "a:b", "option.x": "1"}, {"pace": "2"}), "--option.x --pace"),
-        (Delivery("group", Order.NONE, (), {"group": "svc"}), "--to-group"),
+        (Delivery("queue", Order.NONE, (), {"queue": "q"}), "--to-queue"),
     ],
 )
 def test_a_plan_of_another_version_is_not_continued_without_a_part_of_it(delivery: Delivery, unknown: str) -> None:
