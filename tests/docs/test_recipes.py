@@ -552,6 +552,31 @@ def test_before_the_application_starts(
     assert world.exact(bystander) == others
 
 
+def test_the_application_reads_its_gap(
+    runbook: Runbook, bootstrap: str, world: KafkaWorld, topic: str, bystander: str
+) -> None:
+    """As two Jobs; meanwhile the Deployment reads what is new."""
+    (jobs,) = re.findall(r"<!-- gap -->\n```yaml\n(.*?)```", page("kubernetes.md"), re.S)
+    (script,) = re.findall(r"<!-- read-gap -->\n```sh\n(.*?)```", page("kubernetes.md"), re.S)
+    group, second, others = topic, f"{topic}-gap", world.exact(bystander)
+    behind(bootstrap, world, topic, 5)
+    runbook.deployments.add(group, group, topic)
+    (runbook.deployments.bin.parent / "gap.yaml").write_text(jobs.replace("pay-svc", group))
+
+    shorter = script.replace("--hold 15s", "--hold 1s").replace("--replicas=6", "--replicas=1")
+
+    done = runbook.script("set -eu\n" + shorter.replace("pay-svc", group), PROD)
+
+    runbook.deployments.settle()
+    gap = everything(topic, range(5, _RECORDS))
+    assert sorted(runbook.deployments.processed_by(second)) == sorted(gap)
+    assert runbook.deployments.processed(group) == []
+    listed = json.loads(runbook.script("kgroup catchup list -o json", PROD).stdout)["data"]
+    assert [(each["group"], each["state"], each["totals"]["verified"]) for each in listed] == [(group, "done", True)]
+    assert second not in world.groups(), done.stdout
+    assert world.exact(bystander) == others
+
+
 @pytest.mark.programs("unshare")
 def test_job(runbook: Runbook, bootstrap: str, world: KafkaWorld, topic: str) -> None:
     """The Job's container: no root, no $HOME, a state directory that is a volume; and the way back from its log."""

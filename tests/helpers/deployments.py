@@ -3,7 +3,8 @@
 It knows ``kubectl scale deploy/NAME --replicas=N`` (and statefulset/NAME), KEDA's annotation
 ``autoscaling.keda.sh/paused-replicas`` of a scaledobject, and ``kubectl apply -k DIR``, whose kustomization gives an
 application a configuration file, which counts for the pods that start from then on. As in earnest it answers at
-once, and the pods come and go by themselves.
+once, and the pods come and go by themselves. ``kubectl apply -f FILE`` starts the Jobs in it: their pods have a command
+of kgroup, or are those of an application, whose group is in ``GROUP_ID``. It knows ``wait`` and ``delete`` of a Job.
 """
 
 from __future__ import annotations
@@ -11,15 +12,18 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import yaml
 
+from tests.helpers.places import ROOT
 from tests.helpers.waiting import wait_for
 
 _APPLICATION = Path(__file__).with_name("application.py")
@@ -57,6 +61,7 @@ class Deployments:
         self._bootstrap, self._directory = bootstrap, directory
         self._apps: dict[str, _App] = {}
         self._ending: list[subprocess.Popen[bytes]] = []
+        self._jobs: dict[str, list[subprocess.Popen[bytes]]] = {}
         self._answers: list[IO[str]] = []
         self._requests = directory / "requests"
         os.mkfifo(self._requests)
@@ -74,7 +79,8 @@ class Deployments:
         self._answering.join()
         for answer in self._answers:
             answer.close()
-        for pod in [*self._ending, *(pod for app in self._apps.values() for pod in app.pods)]:
+        apps = (app.pods for app in self._apps.values())
+        for pod in [*self._ending, *(pod for pods in (*apps, *self._jobs.values()) for pod in pods)]:
             pod.kill()
             pod.wait()
 
@@ -96,11 +102,13 @@ class Deployments:
         self._apps[name] = _App(name, group, topic, static, processed, configuration, unpaused=replicas)
         self._scale(self._apps[name], replicas)
 
+    def processed_by(self, group: str) -> list[tuple[str, int]]:
+        """What the pods of a Job with this group have processed."""
+        return _processed(self._directory / f"{group}.processed")
+
     def processed(self, name: str) -> list[tuple[str, int]]:
         """What the application has processed: (``payments:3``, 17), in order within each pod."""
-        file = self._apps[name].processed
-        lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-        return [(place, int(offset)) for place, _, offset in (line.partition(" ") for line in lines)]
+        return _processed(self._apps[name].processed)
 
     def replicas(self, name: str) -> int:
         """How many pods run."""
@@ -137,6 +145,18 @@ class Deployments:
                 app.unpaused = len(app.pods)
             self._scale(app, 0 if pauses else app.unpaused)
             return f"0 scaledobject.keda.sh/{app.name} annotated"
+        if found := re.match(r"apply -f (\S+)$", line):
+            jobs = list(yaml.safe_load_all((self._directory / found[1]).read_text(encoding="utf-8")))
+            for job in jobs:
+                pod, count = job["spec"]["template"]["spec"], job["spec"].get("parallelism", 1)
+                self._jobs[job["metadata"]["name"]] = [self._run_pod(pod) for _ in range(count)]
+            return "0 " + "\\n".join(f"job.batch/{job['metadata']['name']} created" for job in jobs)
+        if found := re.match(r"wait --for=condition=complete job/(\S+) --timeout=\S+$", line):
+            codes = [pod.wait(60) for pod in self._jobs[found[1]]]
+            return f"1 {codes}" if any(codes) else f"0 job.batch/{found[1]} condition met"
+        if found := re.match(r"delete job/(\S+)$", line):
+            self._end(self._jobs.pop(found[1]))
+            return f'0 job.batch "{found[1]}" deleted'
         if found := re.match(r"apply -k (\S+)$", line):
             return f"0 {self._apply(self._directory / found[1])}"
         return "1 not known here"
@@ -148,10 +168,28 @@ class Deployments:
         self._apps[generated["name"]].configuration = overlay / file
         return f"configmap/{generated['name']}-{_HASH} created\\ndeployment.apps/{generated['name']} configured"
 
-    def _scale(self, app: _App, replicas: int) -> None:
-        for pod in app.pods[replicas:]:
+    def _run_pod(self, pod: Mapping[str, Any]) -> subprocess.Popen[bytes]:
+        """Start a pod of a Job; its init container is tried again until it succeeds."""
+        (container,) = pod["containers"]
+        given = {one["name"]: one["value"] for one in container["env"]}
+        command = shlex.join(container.get("command", ()))
+        if app := self._apps.get(container["name"]):
+            settings = json.dumps({"bootstrap.servers": self._bootstrap, "group.id": given["GROUP_ID"]})
+            processed = str(self._directory / f"{given['GROUP_ID']}.processed")
+            command = shlex.join([sys.executable, str(_APPLICATION), settings, app.topic, processed])
+        begins = "".join(f"until {shlex.join(one['command'])}; do :; done; " for one in pod.get("initContainers", ()))
+        environ = os.environ | {"PATH": f"{self.bin}:{os.environ['PATH']}", "KGROUP_CONTEXT": "prod"}
+        silent = subprocess.DEVNULL
+        words = ["sh", "-c", f"{begins}exec {command}"]
+        return subprocess.Popen(words, stdin=silent, stdout=silent, stderr=silent, env=environ, cwd=ROOT)
+
+    def _end(self, pods: Sequence[subprocess.Popen[bytes]]) -> None:
+        for pod in pods:
             pod.terminate()
             self._ending.append(pod)
+
+    def _scale(self, app: _App, replicas: int) -> None:
+        self._end(app.pods[replicas:])
         app.pods = app.pods[:replicas]
         while len(app.pods) < replicas:
             name = f"{app.name}-{len(app.pods)}"
@@ -161,6 +199,11 @@ class Deployments:
             command = [sys.executable, str(_APPLICATION), json.dumps(settings), app.topic, str(app.processed)]
             silent = subprocess.DEVNULL
             app.pods.append(subprocess.Popen(command, stdin=silent, stdout=silent, stderr=silent))
+
+
+def _processed(file: Path) -> list[tuple[str, int]]:
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    return [(place, int(offset)) for place, _, offset in (line.partition(" ") for line in lines)]
 
 
 def _open(fifo: Path, mode: str) -> IO[str]:
