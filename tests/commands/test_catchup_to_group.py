@@ -275,6 +275,7 @@ def test_the_other_partitions_begin_at_the_log_end(
         assert offsets(world, second) == {(crashed.topic, 0): 70, (crashed.topic, 1): 50, (elsewhere, 0): 7}
 
 
+@pytest.mark.soak
 def test_a_gap_that_ends_with_a_marker_of_a_transaction(
     kgroup: CommandLine, world: KafkaWorld, name: Name, tmp_path: Path
 ) -> None:
@@ -297,6 +298,7 @@ def test_a_gap_that_ends_with_a_marker_of_a_transaction(
     assert world.end(topic) == 11
 
 
+@pytest.mark.soak
 def test_ranges_without_a_group_and_a_released_plan(
     kgroup: CommandLine, world: KafkaWorld, crashed: Crash, name: Name
 ) -> None:
@@ -393,6 +395,7 @@ def test_the_destination_stays_once_the_gap_is_handed_over(
     assert f"{plan} is left out: its application reads it in a second group" in left.stderr
 
 
+@pytest.mark.soak
 def test_a_second_group_whose_application_does_not_stop_is_not_deleted(
     kgroup: CommandLine,
     world: KafkaWorld,

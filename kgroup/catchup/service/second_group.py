@@ -197,8 +197,12 @@ def _hand_over(engine: CatchupEngine, runner: Runner, name: str) -> None:
             raise _not_empty(name, "the start of the gap cannot be committed to it")
         others = _outside(engine, runner, committed)
         runner.heartbeat(engine.now_ms())  # a run that the ledger has fenced must not commit
-        _commit(engine, name, {**others, **left.commits}, committed)
-        committed = read_commits(engine, name)
+        failed = _commit(engine, name, {**others, **left.commits}, committed)
+        for tp in sorted(failed.keys() & left.commits.keys()):
+            raise failed[tp].with_context(prefix=f"{name}, {tp}: ")
+        for tp, error in sorted(failed.items()):
+            engine.reporter.warn(f"{name} has no offset on {tp}, which is outside of the gap: {error.message}")
+        committed |= left.commits  # not what is there now: an application may have begun already
     _write(engine, runner, committed, log_starts(engine.cluster, partitions))
     marked = {tp for tp, commit in committed.items() if is_mark(commit, plan.id)}
     started = marked.intersection(undelivered_partitions(runner.snapshot))
@@ -242,12 +246,12 @@ def _outside(engine: CatchupEngine, runner: Runner, committed: _Commits) -> _Com
     }
 
 
-def _commit(engine: CatchupEngine, name: str, writes: Mapping[TopicPartition, Commit | None], old: _Commits) -> None:
-    """Commit, or delete where it is None. Raises the first error."""
-    for rows in engine.cluster.write_offsets(tuple(parts_of(name, writes, {tp: old.get(tp) for tp in writes}))):
-        for tp, error in rows.items():
-            if error is not None:
-                raise error.with_context(prefix=f"{name}, {tp}: ")
+def _commit(
+    engine: CatchupEngine, name: str, writes: Mapping[TopicPartition, Commit | None], old: _Commits
+) -> dict[TopicPartition, KgroupError]:
+    """Commit, or delete where it is None; returns the errors."""
+    answers = engine.cluster.write_offsets(tuple(parts_of(name, writes, {tp: old.get(tp) for tp in writes})))
+    return {tp: error for rows in answers for tp, error in rows.items() if error is not None}
 
 
 def _write(
@@ -437,8 +441,8 @@ def withdraw(engine: CatchupEngine, runner: Runner, *, abandon: bool) -> None:
         engine.reporter.warn(f"{name} has members: its application reads on")
         return
     marked = {tp: None for tp, commit in committed.items() if is_mark(commit, runner.plan_id)}
-    if marked:
-        _commit(engine, name, marked, committed)
+    for tp, error in _commit(engine, name, marked, committed).items():
+        raise error.with_context(prefix=f"{name}, {tp}: ")
     if left := sorted(committed.keys() - marked.keys()):
         hint = Hint("{}", ("delete", name, "--execute"))
         engine.reporter.note(f"{name} keeps its own commits on {some_of([str(tp) for tp in left])}: {hint}")
