@@ -217,6 +217,7 @@ TOPICS = {
 
         WHERE TO      DELIVERED BY           GUARANTEE
         --to-topic    transactions           exactly once
+        --to-source   transactions           exactly once, of dead letters
         --to-files    a file a chunk         exactly once
         --to-command  acknowledged records   at least once; possible duplicates
         --to-python   acknowledged records   are counted

@@ -27,6 +27,7 @@ from msgspec.structs import replace as replace_outcome
 
 from kgroup.catchup.service.conditional_start import start_catchup
 from kgroup.catchup.service.engine import CatchupEngine
+from kgroup.catchup.service.from_dead_letters import check_dead_letter_plan, request_dead_letters
 from kgroup.catchup.service.lookup import SeveralPlans, find_plan, open_engine
 from kgroup.catchup.service.options import (
     ExecuteOptions,
@@ -60,7 +61,9 @@ from kgroup.support.errors import UsageError
 from kgroup.support.units import some_of
 
 GROUP = typer.Argument(
-    metavar="[GROUP]", help="The group; not needed with --range and --skipped-by.", show_default=False
+    metavar="[GROUP]",
+    help="The group; not needed with --range, --skipped-by and --from-dead-letters.",
+    show_default=False,
 )
 PLAN = typer.Argument(metavar="PLAN|GROUP", help="The id of a plan, or the name of its group if it has one plan.")
 VERBOSE = what_option("--verbose", "-v", help="Show every row.")
@@ -92,14 +95,14 @@ def start(
     kgroup catchup start orders-svc --to-topic orders-backfill --execute
     # release the group now, and choose the destination later
     kgroup catchup start orders-svc --release-only --execute
-    # replay what a reset skipped
-    kgroup catchup start --skipped-by ch-7k2f --to-topic orders-backfill
+    # deliver dead letters again, to the topics that they came from
+    kgroup catchup start --from-dead-letters orders-dlt --to-source
 
     Exit codes: 0 1 2 3 4 5 6 7 8 9 130 143
 
     Rights: READ G; READ T; DESCRIBE __consumer_offsets; READ, WRITE, DESCRIBE_CONFIGS ledger (CREATE once); WRITE
-    transactional ids kgroup-catchup-*; WRITE on --to-topic and --dead-letter-topic; READ on --to-group, DELETE
-    with --delete-group
+    transactional ids kgroup-catchup-*; WRITE on --to-topic, the topics of --to-source and --dead-letter-topic; READ on
+    --to-group, DELETE with --delete-group
     More rights: READ __consumer_offsets: who commits, the evidence after a crash; DESCRIBE_CONFIGS T, --to-topic:
     retention and size checks; DESCRIBE cluster; DESCRIBE_CONFIGS cluster: the quota of replays
     """
@@ -107,14 +110,15 @@ def start(
     replay.check_lanes()
     gap.parse(group)
     condition = safety.condition(gap)
+    check_dead_letter_plan(replay, gap.from_dead_letters, release_only=release_only)
     if release_only:
         speed.check_released_only(sink)
     if safety.execute and not release_only and replay.sink is None:
         raise UsageError(
             "a destination is required",
             hint=(
-                "choose one of: --to-topic, --to-files, --to-command, --to-python, --to-spark, --to-group; "
-                "or add --release-only"
+                "choose one of: --to-topic, --to-source, --to-files, --to-command, --to-python, --to-spark, "
+                "--to-group; or add --release-only"
             ),
         )
     prepare_change(run, safety)
@@ -131,6 +135,9 @@ def start(
         request = StartRequest(group, wanted, safety, replay, run.typed, condition)
         if gap.skipped_by is not None:
             request = request_skipped(engine, request, gap.skipped_by)
+        if gap.from_dead_letters is not None:
+            letters = gap.letters(brokers_now(run.reporter, engine.cluster))
+            request = request_dead_letters(engine, run.settings, request, gap.from_dead_letters, letters)
         result = start_catchup(engine, run.settings, request)
         return outcome(result, engine.cluster.ref, run.command_line, verbose=verbose)
 

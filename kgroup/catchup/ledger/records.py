@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
+from kgroup.groups.catchup.dead_letters import Redrive
 from kgroup.groups.catchup.model import (
     AppliedRate,
     CatchupPlan,
@@ -203,6 +204,11 @@ def decode(key: RecordKey, raw: bytes) -> Value:
     value = _read(key, raw, _TYPES[key.kind])
     if isinstance(value, ChunkProgress) and value.chunk != key.chunk:
         raise _damaged(str(key), f"it contains chunk {value.chunk}")
+    if isinstance(value, Delivery):
+        try:
+            Redrive.decode(value.options)
+        except ValueError as error:
+            raise _damaged(str(key), f"its choice of dead letters cannot be read: {error}") from error
     if not isinstance(value, _StoredPlan):
         return value
     return _plan(key, value, tuple(chunk for run in value.chunks for chunk in run.chunks()))

@@ -10,18 +10,19 @@ from kgroup.catchup.ledger.records import encode
 from kgroup.catchup.service.replay import DEAD_LETTERS, IN_GROUPS, SESSION, WHERE, ReplayOptions
 from kgroup.catchup.sinks.spark import OF_WRITER, SELECT
 from kgroup.groups.catchup.chunks import assign_to_tasks, group_chunks
+from kgroup.groups.catchup.dead_letters import REDRIVE, TO_SOURCE
 from kgroup.groups.catchup.delivered import started_chunks, unfinished
 from kgroup.groups.catchup.model import CatchupPlan, Delivery, Order, PlanSnapshot
 from kgroup.groups.catchup.second_group import DELETE_GROUP, SECOND_GROUP
 from kgroup.groups.catchup.yielding import LIVE, YIELD_TO
-from kgroup.support.errors import Refused, refusal_code
+from kgroup.support.errors import Refused, UsageError, refusal_code
 from kgroup.support.hint import Hint
 
 NO_SINK = refusal_code(
     "no-sink",
     "catchup",
     "The plan does not have a destination for its records.",
-    "Name one: --to-topic, --to-files, --to-command, --to-python, --to-spark or --to-group.",
+    "Name one: --to-topic, --to-source, --to-files, --to-command, --to-python, --to-spark or --to-group.",
 )
 SINK_SET = refusal_code(
     "sink-set",
@@ -48,6 +49,7 @@ CHUNKS_PER_SLOT = 4
 
 _MAIN_OPTIONS = {
     "topic": "topic",
+    TO_SOURCE: "",
     "files": "dir",
     "command": "command",
     "python": "function",
@@ -58,6 +60,7 @@ _MAIN_OPTIONS = {
 
 _OTHER_OPTIONS = {
     "topic": ("timestamps", "partitions"),
+    TO_SOURCE: ("timestamps", "partitions"),
     "files": ("format",),
     "command": ("ack", "value-format"),
     "spark": (SELECT,),
@@ -65,7 +68,7 @@ _OTHER_OPTIONS = {
 }
 _TUNING = (*LIVE, "lanes", "retries", "backoff", "handler-timeout")
 
-_KEPT = (DEAD_LETTERS, WHERE)
+_KEPT = (DEAD_LETTERS, WHERE, REDRIVE)
 """Options of every sink: they are kept for another sink, unless given again."""
 
 
@@ -149,6 +152,7 @@ def new_delivery(plan: CatchupPlan, options: ReplayOptions) -> Delivery:
     """The delivery of a plan that has none yet; ``options`` names a sink."""
     options = options.with_usual()
     assert options.sink is not None
+    check_redrive(options.sink, options.where, of_dead_letters=REDRIVE in (options.sink_options or {}))
     order = options.order or Order.PARTITION
     if options.sink in IN_GROUPS:
         tasks = group_chunks(plan.chunks, options.chunks or options.at_once * CHUNKS_PER_SLOT)
@@ -157,6 +161,19 @@ def new_delivery(plan: CatchupPlan, options: ReplayOptions) -> Delivery:
     delivery = Delivery(options.sink, order, tasks, dict(options.sink_options or {}), tuning=dict(options.tuning))
     encode(delivery)  # raises for text that the ledger cannot keep, before anything is moved
     return delivery
+
+
+def check_redrive(sink: str | None, where: str | None, *, of_dead_letters: bool) -> None:
+    """Raise UsageError for a destination that dead letters cannot have, or that only they can have."""
+    if sink == TO_SOURCE and not of_dead_letters:
+        raise UsageError("--to-source requires --from-dead-letters: other records have no other source")
+    if of_dead_letters and (where is not None or sink == "spark"):
+        option = "--where" if where is not None else "--to-spark"
+        raise UsageError(
+            f"--from-dead-letters and {option} are mutually exclusive: Spark SQL does not know the headers"
+        )
+    if of_dead_letters and sink == SESSION:
+        raise UsageError("a plan of dead letters cannot be delivered in a Spark session of your own")
 
 
 def deal_again(snapshot: PlanSnapshot, delivery: Delivery, options: ReplayOptions) -> Delivery:
@@ -175,10 +192,12 @@ def delivery_words(delivery: Delivery) -> Iterator[str]:
     if delivery.sink == SESSION:
         return
     main = _MAIN_OPTIONS[delivery.sink]
-    yield from (f"--to-{delivery.sink}", delivery.options[main])
+    yield f"--to-{delivery.sink}"
+    if main:
+        yield delivery.options[main]
     if delivery.order is not Order.PARTITION:
         yield from ("--order", delivery.order)
-    settings = {name: text for name, text in delivery.options.items() if name != main}
+    settings = {name: text for name, text in delivery.options.items() if name not in (main, REDRIVE)}
     tuning = {name: text for name, text in delivery.tuning.items() if name != YIELD_TO}  # that plan has no group
     if settings.pop(DELETE_GROUP, None):
         yield f"--{DELETE_GROUP}"

@@ -11,12 +11,13 @@ from kgroup.catchup.service.replay import DEAD_LETTERS, WHERE, ReplayOptions
 from kgroup.catchup.sinks.spark import SELECT, parse_options
 from kgroup.catchup.spark.settings import SparkSettings, check_master, parse_conf
 from kgroup.changes.options import Change, Execution
+from kgroup.groups.catchup.dead_letters import MAX_ATTEMPTS, TO_SOURCE, Letters
 from kgroup.groups.catchup.gap_request import GapRequest, Missing, check_topic_name, parse_ranges, parse_rate
 from kgroup.groups.catchup.model import Order
 from kgroup.groups.catchup.second_group import DELETE_GROUP, SECOND_GROUP
 from kgroup.groups.catchup.start_condition import Behind, StartCondition
 from kgroup.groups.catchup.yielding import OFF, YIELD_TO
-from kgroup.groups.reset_targets import ANY_TIME, parse_moment, parse_topics
+from kgroup.groups.reset_targets import ANY_TIME, parse_moment, parse_moment_or_ago, parse_topics
 from kgroup.groups.selection import check_topics
 from kgroup.settings.model import Setting
 from kgroup.support.atomic_file import require_path
@@ -39,19 +40,35 @@ class GapOptions:
     topic: list[str] | None = None
     range: list[str] | None = None
     skipped_by: str | None = None
+    from_dead_letters: str | None = None
     missing: Missing | None = None
     skip_before: str | None = None
     until: str | None = None
+    since: str | None = None
+    error: list[str] | None = None
+    key: list[str] | None = None
+    max_attempts: int | None = None
 
     def parse(self, group: str | None, now: datetime = ANY_TIME) -> GapRequest:
         """The same, parsed as of ``now``. Raises UsageError for invalid values and combinations."""
-        if group is None and not self.range and self.skipped_by is None:
+        if group is None and self.alone is None:
             raise UsageError(
                 "a GROUP is required",
-                hint="kgroup catchup start GROUP; only --range and --skipped-by need no group",
+                hint="kgroup catchup start GROUP; only --range, --skipped-by and --from-dead-letters need no group",
             )
-        if self.range or self.skipped_by is not None:
-            self._check_alone(group)
+        if self.alone is not None:
+            self._check_alone(group, self.alone)
+        if self.from_dead_letters is not None:
+            self.letters(now)
+            return GapRequest()
+        for option, given in (
+            ("--since", self.since),
+            ("--error", self.error),
+            ("--key", self.key),
+            ("--max-attempts", self.max_attempts),
+        ):
+            if given is not None:
+                raise UsageError(f"{option} requires --from-dead-letters")
         topics = parse_topics(self.topic) if self.topic else ()
         check_topics(choice.topic for choice in topics)
         return GapRequest(
@@ -62,12 +79,49 @@ class GapOptions:
             parse_moment(self.until, now, "--until") if self.until is not None else None,
         )
 
-    def _check_alone(self, group: str | None) -> None:
+    @property
+    def alone(self) -> str | None:
+        """The option that names the offsets, so that no group is moved; None: the group's commits do."""
+        given = {"--range": self.range or None, "--skipped-by": self.skipped_by}
+        given["--from-dead-letters"] = self.from_dead_letters
+        return next((option for option, value in given.items() if value is not None), None)
+
+    def letters(self, now: datetime = ANY_TIME) -> Letters:
+        """Which dead letters to deliver. Raises UsageError for an invalid value."""
+        check_topic_name("--from-dead-letters", self.from_dead_letters or "")
+        if self.max_attempts is not None and self.max_attempts < 1:
+            raise UsageError(f"--max-attempts must be at least 1, not {self.max_attempts}")
+        topics = parse_topics(self.topic) if self.topic else ()
+        check_topics(choice.topic for choice in topics)
+        since, until = (
+            None if text is None else parse_moment_or_ago(text, now, option)
+            for option, text in (("--since", self.since), ("--until", self.until))
+        )
+        if since is not None and until is not None and since >= until:
+            raise UsageError("--since is not before --until", hint="--since 2h --until 1h")
+        return Letters(
+            tuple((choice.topic, choice.partitions) for choice in topics),
+            tuple(self.error or ()),
+            tuple(self.key or ()),
+            since,
+            until,
+            MAX_ATTEMPTS if self.max_attempts is None else self.max_attempts,
+        )
+
+    def _check_alone(self, group: str | None, one: str) -> None:
         """Raise UsageError for options that named offsets exclude; --skipped-by may have GROUP, to choose one."""
-        said: dict[str, object] = {"--missing": self.missing, "--skip-before": self.skip_before, "--until": self.until}
-        if self.range:
+        said: dict[str, object] = {"--missing": self.missing, "--skip-before": self.skip_before}
+        if one != "--from-dead-letters":
+            said["--until"] = self.until
+        if one == "--range":
             said = {"GROUP": group, "--topic": self.topic, "--skipped-by": self.skipped_by, **said}
-        one, why = ("--range", "its ranges are exact") if self.range else ("--skipped-by", "the journal has the ranges")
+        if one != "--skipped-by":
+            said = {"GROUP": group, **said}
+        if one != "--from-dead-letters":
+            said["--from-dead-letters"] = self.from_dead_letters
+        why = {"--range": "its ranges are exact", "--skipped-by": "the journal has the ranges"}.get(
+            one, "the topic has the records"
+        )
         for option, given in said.items():
             if given is not None:
                 raise UsageError(f"{one} and {option} are mutually exclusive: {why}, and no group is moved")
@@ -82,7 +136,7 @@ class SafetyOptions(Change):
 
     def condition(self, gap: GapOptions) -> StartCondition:
         """When there is something to do. Raises UsageError for an invalid bound, and if no group is moved."""
-        one = "--range" if gap.range else "--skipped-by" if gap.skipped_by is not None else None
+        one = gap.alone
         for option, given in (("--if-behind", self.if_behind), ("--if-empty", self.if_empty)):
             if one is not None and given:
                 raise UsageError(f"{one} and {option} are mutually exclusive: no group is moved")
@@ -106,6 +160,7 @@ class SinkOptions:
     """Where the records are delivered: the options ``--to-...``."""
 
     to_topic: str | None = None
+    to_source: bool = False
     timestamps: str | None = None
     partitions: str | None = None
     to_files: str | None = None
@@ -126,6 +181,7 @@ class SinkOptions:
         """The name of the sink, None if none is given. Raises UsageError if several are given."""
         given = {
             "topic": self.to_topic,
+            TO_SOURCE: self.to_source or None,
             "files": self.to_files,
             "command": self.to_command,
             "python": self.to_python,
@@ -144,8 +200,11 @@ class SinkOptions:
             hint = f"use a writer of Spark: --to-spark parquet --option path={self.to_files}"
             require_path("--to-files", self.to_files, hint)
             directory = str(Path(self.to_files).resolve())
+        # For both sinks that write to topics; a hint names the first.
+        copies = {"timestamps": self.timestamps, "partitions": self.partitions}
         own = {
-            "topic": {"topic": self.to_topic, "timestamps": self.timestamps, "partitions": self.partitions},
+            "topic": {"topic": self.to_topic, **({} if sink == TO_SOURCE else copies)},
+            TO_SOURCE: copies if sink == TO_SOURCE else {},
             "files": {"dir": directory, "format": self.format},
             "command": {"command": self.to_command, "ack": self.ack, "value-format": self.value_format},
             "python": {"function": self.to_python},

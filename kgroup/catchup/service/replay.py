@@ -17,6 +17,7 @@ from kgroup.catchup.worker.rate_limit import commit_every_s, note_gap_s, share
 from kgroup.catchup.worker.task_ledger import Work
 from kgroup.catchup.worker.task_spec import Handling, Stopped, TaskResult, TaskSpec, TransactionBounds
 from kgroup.groups.catchup.chunks import RateLimit
+from kgroup.groups.catchup.dead_letters import TO_SOURCE
 from kgroup.groups.catchup.delivered import is_exactly_once, unfinished
 from kgroup.groups.catchup.model import (
     AppliedRate,
@@ -156,7 +157,9 @@ class ReplayOptions(msgspec.Struct, frozen=True):
         if self.sink == "spark":
             once = is_exactly_once(self.sink, self.sink_options or {})
             return "exactly once" if once else "at least once (an interrupted write is repeated)"
-        return {"topic": "exactly once", "files": "exactly once a chunk"}.get(self.sink, "at least once")
+        return {"topic": "exactly once", TO_SOURCE: "exactly once", "files": "exactly once a chunk"}.get(
+            self.sink, "at least once"
+        )
 
     @property
     def where(self) -> str | None:

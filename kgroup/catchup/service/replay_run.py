@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -46,6 +46,7 @@ from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.worker.task_spec import TaskSpec
 from kgroup.cluster.client_quotas import client_quotas, effective_quotas
 from kgroup.cluster.topic_admin import TopicAdmin, TopicDescription
+from kgroup.groups.catchup.dead_letters import Redrive
 from kgroup.groups.catchup.documents import catchup_report
 from kgroup.groups.catchup.model import Delivery, GapRange, PlanSnapshot
 from kgroup.groups.catchup.plan_state import VerifiedPlan
@@ -128,16 +129,15 @@ def check_replay(
         return ReplayChecks(None, tuple(SinkFinding(RiskLevel.NOTE, text) for text in checks), refused)
     ready, ledger = check(options.spark, timeout_s=settings.timeout_s), engine.ledger.topic
     sink_options = dict(options.sink_options or {})
+    redrive = Redrive.decode(sink_options)
     admin = TopicAdmin(librdkafka_config(settings), timeout_s=settings.timeout_s)
     known = admin.describe_topics(sorted({item.topic for item in ranges}))
     sources = {topic: facts for topic, facts in known.items() if not isinstance(facts, KgroupError)}
     findings = [SinkFinding(RiskLevel.NOTE, f"Spark can run ({options.spark.master})"), *check_sources(sources)]
     findings.append(_check_quota(engine, settings))
     match options.sink:
-        case "topic":
-            target = sink_options["topic"]
-            facts = _facts(admin, target)
-            findings += check_target(target, facts, ranges, sources, sink_options, utc_ms(), replay_s, ledger)
+        case "topic" | "source":
+            findings += _check_topics(admin, sink_options, redrive, ranges, sources, replay_s, ledger)
         case "files":
             files.check(sink_options)
             findings.append(SinkFinding(RiskLevel.NOTE, f"sink: {sink_options['dir']}, a file for each chunk"))
@@ -158,8 +158,30 @@ def check_replay(
             SinkFinding(RiskLevel.NOTE, "--where: with --execute, Spark checks it before any offset is moved")
         )
     if dead := sink_options.get(DEAD_LETTERS):
-        findings += check_dead_letters(dead, _facts(admin, dead), sources.keys(), ledger)
+        findings += check_dead_letters(dead, _facts(admin, dead), () if redrive is not None else sources.keys(), ledger)
     return ReplayChecks(ready, tuple(findings))
+
+
+def _check_topics(
+    admin: TopicAdmin,
+    options: Mapping[str, str],
+    redrive: Redrive | None,
+    ranges: tuple[GapRange, ...],
+    sources: Mapping[str, TopicDescription | None],
+    replay_s: float | None,
+    ledger: str,
+) -> Iterator[SinkFinding]:
+    """Findings about the target topic, or about each topic that dead letters came from.
+
+    These go to the partitions that they came from: the dead-letter topic may have more or fewer.
+    """
+    targets: dict[str, str | None] = {options["topic"]: None} if "topic" in options else {}
+    if redrive is not None:
+        sources = {}
+        targets = targets or {topic: f"--to-source {topic}" for topic in redrive.sources}
+    for topic, named in targets.items():
+        facts = _facts(admin, topic)
+        yield from check_target(topic, facts, ranges, sources, options, utc_ms(), replay_s, ledger, named)
 
 
 def _check_quota(engine: CatchupEngine, settings: Settings) -> SinkFinding:

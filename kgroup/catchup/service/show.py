@@ -10,6 +10,7 @@ from kgroup.catchup.ledger.view import Wanted
 from kgroup.catchup.service.delivery import delivery_words
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import find_plan, note_unread
+from kgroup.groups.catchup.dead_letters import Redrive
 from kgroup.groups.catchup.decisions import POSSIBLE_DUPLICATES
 from kgroup.groups.catchup.delivered import undelivered
 from kgroup.groups.catchup.model import PlanSnapshot
@@ -47,7 +48,13 @@ def deliver_again(snapshot: PlanSnapshot, *more: str) -> str | None:
     if not (ranges := undelivered(snapshot.plan, snapshot.progress)):
         return None
     where = ("--to-topic", "TOPIC") if snapshot.delivery is None else delivery_words(snapshot.delivery)
+    if (redrive := _redrive(snapshot)) is not None:
+        return Hint("{}", ("catchup", "start", "--from-dead-letters", redrive.topic, *where, "--execute"))
     return Hint("{}", ("catchup", "start", *range_words(ranges), *where, *more, "--execute"))
+
+
+def _redrive(snapshot: PlanSnapshot) -> Redrive | None:
+    return None if snapshot.delivery is None else Redrive.decode(snapshot.delivery.options)
 
 
 def damaged_refusal(snapshot: PlanSnapshot) -> Refused:
@@ -55,7 +62,9 @@ def damaged_refusal(snapshot: PlanSnapshot) -> Refused:
     assert snapshot.damage is not None
     close = f"{commands(snapshot).abandon}   closes the plan"
     again = deliver_again(snapshot, "--accept", POSSIBLE_DUPLICATES)
-    if again is not None:
+    if again is not None and _redrive(snapshot) is not None:
+        close = f"{close}; then {again}   delivers the dead letters that are left"
+    elif again is not None:
         close = f"{again}   delivers what is pending, possibly again; then {close}"
     elif not snapshot.plan.ranges:
         close = (

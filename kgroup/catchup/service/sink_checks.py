@@ -46,22 +46,25 @@ def check_target(
     now_ms: int,
     replay_s: float | None,
     ledger: str | None = None,
+    named: str | None = None,
 ) -> tuple[SinkFinding, ...]:
     """Findings about ``--to-topic``; ``facts`` may be why they are unknown.
 
-    ``sources`` are the topics of the gap, ``ledger`` is the ledger's topic. Kept timestamps can delete the copies:
+    ``sources`` are the topics of the gap, ``ledger`` is the ledger's topic, ``named`` is what names the target. Kept
+    timestamps can delete the copies:
     two-hour-old records in a topic with one hour of retention are gone within minutes.
     """
+    named = named or f"--to-topic {topic}"
     if isinstance(facts, SinkFinding):
         return (facts,)
     if facts is None:
         make = f"kafka-topics.sh {tool_flags()} --create --topic {topic} --partitions N ..."
-        return (SinkFinding(RiskLevel.BLOCKED, f"--to-topic {topic}: the topic does not exist", make),)
+        return (SinkFinding(RiskLevel.BLOCKED, f"{named}: the topic does not exist", make),)
     if topic == ledger or topic in BROKERS_OWN:
         whose = "the ledger of all catch-ups" if topic == ledger else "an internal topic of Kafka"
-        return (SinkFinding(RiskLevel.BLOCKED, f"--to-topic {topic}: it is {whose}"),)
+        return (SinkFinding(RiskLevel.BLOCKED, f"{named}: it is {whose}"),)
     if topic in {item.topic for item in ranges}:
-        message = f"--to-topic {topic}: the gap is in this topic, so the group would read the copies as new records"
+        message = f"{named}: the gap is in this topic, so the group would read the copies as new records"
         return (
             SinkFinding(RiskLevel.WARNING, message),
             *_target_findings(topic, facts, ranges, sources, options, now_ms, replay_s),

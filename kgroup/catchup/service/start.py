@@ -377,7 +377,10 @@ def refusal_of(decision: Decision) -> KgroupError | None:
 def _note_nothing(reporter: Reporter, plan: StartPlan) -> None:
     """Note that a plan has nothing to do, if that is so."""
     if not plan.gap.ranges and not plan.errors:
-        reporter.note(f"{plan.gap.group or 'this'} {_nothing(plan)}: nothing to do")
+        subject = f"{plan.gap.group or 'this'} {_nothing(plan)}"
+        if plan.letters is not None:
+            subject = f"{plan.letters.topic} has no dead letter to deliver"
+        reporter.note(f"{subject}: nothing to do")
 
 
 def _nothing(plan: StartPlan) -> str:

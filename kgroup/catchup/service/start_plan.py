@@ -19,6 +19,7 @@ from kgroup.changes.rights import missing_release_rights
 from kgroup.cluster.reader.to_end import PATIENCE_S
 from kgroup.groups.active_committers import ACTIVE_COMMITTER
 from kgroup.groups.catchup.chunks import RateLimit, cut_into_chunks
+from kgroup.groups.catchup.dead_letters import DeadLetters
 from kgroup.groups.catchup.decisions import POSSIBLE_DUPLICATES
 from kgroup.groups.catchup.delivered import undelivered
 from kgroup.groups.catchup.gap import Gap
@@ -85,7 +86,8 @@ class StartRequest(msgspec.Struct, frozen=True):
     """The request of ``start``: which gap of which group, under which conditions, and how it is replayed.
 
     ``group`` is None if ranges are named. ``replay`` has no sink if the user does not name one yet. ``typed`` are the
-    words that the ledger keeps of it, without secrets; ``condition`` is when there is something to do.
+    words that the ledger keeps of it, without secrets; ``condition`` is when there is something to do. ``letters`` is
+    what was read of a dead-letter topic.
     """
 
     group: str | None
@@ -94,6 +96,7 @@ class StartRequest(msgspec.Struct, frozen=True):
     replay: ReplayOptions = msgspec.field(default_factory=ReplayOptions)
     typed: tuple[str, ...] = ()
     condition: StartCondition = StartCondition()
+    letters: DeadLetters | None = None
 
 
 def plan_start(engine: CatchupEngine, settings: Settings, request: StartRequest) -> StartPlan:
@@ -134,6 +137,7 @@ def plan_start(engine: CatchupEngine, settings: Settings, request: StartRequest)
         replay.guarantee,
         waits=change.wait_empty and not change.execute,
         of_context=() if replay.sink is None else replay.context_words(),
+        letters=request.letters,
     )
 
 

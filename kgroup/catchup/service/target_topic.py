@@ -26,6 +26,7 @@ from kgroup.catchup.worker import provenance_headers
 from kgroup.cluster.reader.batches import Batch, BatchReader
 from kgroup.cluster.snapshot import Cluster
 from kgroup.cluster.topics import TopicLayout
+from kgroup.groups.catchup.dead_letters import REDRIVE
 from kgroup.groups.catchup.delivered import delivered_to, undelivered
 from kgroup.groups.catchup.model import ChunkProgress, Delivery, PlanSnapshot, TargetTopic
 from kgroup.groups.catchup.unrecorded_releases import range_words
@@ -234,7 +235,7 @@ def _loss(engine: CatchupEngine, config: Mapping[str, Any], snapshot: PlanSnapsh
     keeps = keeps_partitions(delivery.options.get("partitions", ""), most, len(now.ends))
     is_same = delivery.target is not None and delivery.target.id == now.id  # else it may have had fewer partitions
     there = find_delivered(config, topic, now, snapshot.plan.id)
-    return find_loss(snapshot, there, why, only_beginnings=keeps and is_same)
+    return find_loss(snapshot, there, why, only_beginnings=keeps and is_same and REDRIVE not in delivery.options)
 
 
 def report_loss(reporter: Reporter, snapshot: PlanSnapshot, loss: TargetLoss) -> None:

@@ -10,12 +10,14 @@ from contextlib import AbstractContextManager
 from typing import Protocol, Self
 
 from kgroup.catchup.sinks import command, files, handlers, python, topic
+from kgroup.catchup.worker.dead_letter_reader import DeadLetterReader
 from kgroup.catchup.worker.rack import in_own_rack
 from kgroup.catchup.worker.task_control import TaskControl
 from kgroup.catchup.worker.task_ledger import TaskLedger
 from kgroup.catchup.worker.task_run import TaskReader, TaskRun
 from kgroup.catchup.worker.task_spec import TaskResult, TaskSpec
 from kgroup.cluster.reader.batches import BatchReader
+from kgroup.groups.catchup.dead_letters import TO_SOURCE, Redrive
 from kgroup.support.errors import UsageError
 
 
@@ -54,6 +56,9 @@ def run_task(
         reading as reader,
         TaskControl(spec, ledger) as control,
     ):
+        redrive = Redrive.decode(spec.options)
+        if redrive is not None:
+            reader = DeadLetterReader(reader, redrive, spec.sink)
         run = TaskRun(spec, ledger, reader, control, stop)
         if filtered is not None:
             filtered.follow(run)
@@ -63,6 +68,7 @@ def run_task(
 
 _WAYS: dict[str, Callable[[TaskRun], None]] = {
     "topic": topic.deliver,
+    TO_SOURCE: topic.deliver,
     "files": files.deliver,
     "command": lambda run: handlers.deliver(run, command.handlers(run.spec)),
     "python": lambda run: handlers.deliver(run, python.handlers(run.spec)),

@@ -1,13 +1,14 @@
-"""``--to-topic``: exactly once, since records and the task's progress are committed in one transaction."""
+"""``--to-topic`` and ``--to-source``: exactly once, as records and a task's progress are in one transaction."""
 
 from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, islice, repeat
 
 from kgroup.catchup.worker import provenance_headers
+from kgroup.catchup.worker.dead_letter_reader import RedrivenBatch
 from kgroup.catchup.worker.provenance_headers import Header
 from kgroup.catchup.worker.task_ledger import BATCH_BYTES
 from kgroup.catchup.worker.task_run import TaskRun
@@ -16,6 +17,7 @@ from kgroup.cluster.librdkafka import NOT_ACCEPTED, TOO_LARGE
 from kgroup.cluster.reader.batches import Batch
 from kgroup.cluster.topic_admin import TopicAdmin
 from kgroup.cluster.transactions import TRANSACTION_TIMEOUT, Row
+from kgroup.groups.catchup.dead_letters import TO_SOURCE, Origin
 from kgroup.groups.catchup.model import Chunk
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, UsageError
@@ -36,13 +38,16 @@ class TopicSink:
 
     Options: ``topic``; ``timestamps`` is ``keep`` or ``now``; ``partitions`` is ``keep`` (the target has
     as many) or ``key``. Without ``partitions``, it is ``keep`` if the target has at least as many as the source.
+    A dead letter keeps the partition of its source. ``partitions_of`` is how many partitions a topic has.
     """
 
-    def __init__(self, spec: TaskSpec) -> None:
+    def __init__(self, spec: TaskSpec, partitions_of: Callable[[str], int]) -> None:
         options = spec.options
-        if "topic" not in options:
+        if spec.sink != TO_SOURCE and "topic" not in options:
             raise UsageError("--to-topic requires the name of a topic")
-        self.topic = options["topic"]
+        self.topic = options.get("topic")
+        """None: each dead letter goes to its own source."""
+        self._partitions_of = partitions_of
         self._plan: Header = (provenance_headers.PLAN, spec.plan_id)
         self._keep_times = _one_of(options, "timestamps", "keep", "now") != "now"
         self._partitions = _one_of(options, "partitions", "", "keep", "key")
@@ -65,8 +70,18 @@ class TopicSink:
         if maybe:
             headers = chain(map(_maybe_processed, islice(headers, maybe)), headers)
         times = [ms if ms > 0 else 0 for _, ms in batch.timestamps()] if self._keep_times else repeat(0)
-        partition = batch.partition if keep_partition else -1
-        return zip(repeat(self.topic), batch.values(), batch.keys(), repeat(partition), times, headers, strict=False)
+        topics: Iterable[str] = repeat(self.topic or "")
+        partitions: Iterable[int] = repeat(batch.partition if keep_partition else -1)
+        if isinstance(batch, RedrivenBatch):
+            topics, partitions = zip(*map(self._of_dead_letter, batch.origins()), strict=True)
+        return zip(topics, batch.values(), batch.keys(), partitions, times, headers, strict=False)
+
+    def _of_dead_letter(self, origin: Origin | None) -> tuple[str, int]:
+        """The topic and the partition of a dead letter; -1: its key decides."""
+        topic = self.topic or (origin.topic if origin is not None else "")
+        # Also for a record whose partition is unknown: a producer would create a topic that does not exist.
+        has, own = self._partitions_of(topic), None if origin is None else origin.partition
+        return topic, own if own is not None and own < has and self._partitions != "key" else -1
 
 
 def keeps_partitions(setting: str, own: int, targets: int) -> bool:
@@ -94,10 +109,10 @@ def deliver(run: TaskRun) -> None:
         again = True
 
 
-def max_batch_bytes(spec: TaskSpec, topic: str) -> int:
+def max_batch_bytes(spec: TaskSpec, topics: Iterable[str]) -> int:
     """The largest batch size in bytes that all target topics accept: a broker refuses a larger batch whole."""
     admin, limits = TopicAdmin(spec.config, timeout_s=spec.timeout_s), [BATCH_BYTES]
-    for name in filter(None, (topic, spec.dead_letters)):
+    for name in filter(None, (*topics, spec.dead_letters)):
         facts = admin.describe(name)
         if facts is not None and facts.settings is not None and facts.settings.max_message_bytes is not None:
             limits.append(facts.settings.max_message_bytes - _BATCH_OVERHEAD)
@@ -107,8 +122,9 @@ def max_batch_bytes(spec: TaskSpec, topic: str) -> int:
 class _Copy:
     def __init__(self, run: TaskRun) -> None:
         self._run = run
-        self._sink = TopicSink(run.spec)
-        targets = len(run.reader.partitions(self._sink.topic))
+        self._targets: dict[str, int] = {}
+        self._sink = TopicSink(run.spec, self._partitions_of)
+        targets = 0 if self._sink.topic is None else self._partitions_of(self._sink.topic)
         self._keeps = {
             topic: self._sink.keeps_partitions(len(run.reader.partitions(topic)), targets)
             for topic in {chunk.topic for chunk in run.spec.chunks}
@@ -124,6 +140,11 @@ class _Copy:
         self._fitted = False
         self._newest: tuple[str, int, int] | None = None
         self._refused: dict[tuple[str, int, int], tuple[str, int]] = {}
+
+    def _partitions_of(self, topic: str) -> int:
+        if topic not in self._targets:
+            self._targets[topic] = len(self._run.reader.partitions(topic))
+        return self._targets[topic]
 
     def copy(self) -> None:
         """Copy from the committed position to the end, or until asked to stop."""
@@ -153,7 +174,7 @@ class _Copy:
         """Shrink the transactions to find the record that the broker refuses, until it is alone in one."""
         if error.code == TOO_LARGE and not self._fitted:
             self._fitted = True  # perhaps only our batches are too large
-            self._run.ledger.tune({"batch.size": max_batch_bytes(self._run.spec, self._sink.topic)})
+            self._run.ledger.tune({"batch.size": max_batch_bytes(self._run.spec, self._targets)})
             return
         self._failures += 1
         if self._records > 1 or self._newest is None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from kgroup.cluster.transactions import Row
+from kgroup.groups.catchup.dead_letters import ATTEMPTS, ERROR
+from kgroup.groups.catchup.dead_letters import PLAN as PLAN
+from kgroup.groups.catchup.dead_letters import SOURCE as SOURCE
 from kgroup.model.records import ConsumerRecord
 
-PLAN = "kgroup.plan"
-SOURCE = "kgroup.source"
 MAYBE_PROCESSED = "kgroup.maybe-processed"
-ERROR = "kgroup.error"
-ATTEMPTS = "kgroup.attempts"
 
 Header = tuple[str, bytes | str | None]
 

@@ -30,6 +30,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
             metavar="CHANGE",
             help="Replay what this reset or undo skipped, by the journal of this machine, and move no group.",
         ),
+        "from_dead_letters": part_option(
+            "--from-dead-letters",
+            metavar="TOPIC",
+            help="Deliver the dead letters of this topic again, and move no group; --topic: only of these sources.",
+        ),
         "missing": part_option(
             "--missing",
             metavar="earliest|latest|leave",
@@ -41,7 +46,19 @@ OPTIONS: dict[str, dict[str, Any]] = {
             help="Skip records older than TIME: 2026-11-21T03:05Z. Requires --accept skip.",
         ),
         "until": part_option(
-            "--until", metavar="TIME", help="Release the group at the first record since TIME, instead of the log end."
+            "--until",
+            metavar="TIME",
+            help="Release the group at the first record since TIME, instead of the log end; only older dead letters.",
+        ),
+        "since": part_option("--since", metavar="DURATION|TIME", help="Only dead letters from then on."),
+        "error": part_option(
+            "--error", metavar="TEXT", help="Only dead letters with TEXT in their error or its message (repeatable)."
+        ),
+        "key": part_option("--key", metavar="KEY", help="Only dead letters with this key (repeatable)."),
+        "max_attempts": part_option(
+            "--max-attempts",
+            metavar="N",
+            help="Leave a dead letter that came back so often, by its header kgroup.redrives (default: 3).",
         ),
     },
     "SafetyOptions": {

@@ -15,6 +15,9 @@ spark_option = partial(typer.Option, rich_help_panel="Spark")
 OPTIONS: dict[str, dict[str, Any]] = {
     "SinkOptions": {
         "to_topic": where_option("--to-topic", metavar="TOPIC", help="Write to an existing topic, exactly once."),
+        "to_source": where_option(
+            "--to-source", help="Write dead letters to the topics that they came from, exactly once."
+        ),
         "timestamps": where_option(
             "--timestamps", metavar="keep|now", help="Timestamps of the copies (default: keep)."
         ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from kgroup.groups.catchup.dead_letters import TO_SOURCE
 from kgroup.groups.catchup.model import CatchupPlan, Chunk, ChunkProgress, PlanSnapshot
 from kgroup.model.records import OffsetRange, merged
 from kgroup.model.topic_partition import TopicPartition
@@ -11,7 +12,9 @@ from kgroup.model.topic_partition import TopicPartition
 
 def is_exactly_once(sink: str, options: Mapping[str, str]) -> bool:
     """Whether a sink never delivers a record twice. Delta and Iceberg remember which groups of chunks they have."""
-    return sink in ("topic", "files") or (sink == "spark" and options["format"].lower() in ("delta", "iceberg"))
+    return sink in ("topic", TO_SOURCE, "files") or (
+        sink == "spark" and options["format"].lower() in ("delta", "iceberg")
+    )
 
 
 def delivered_to(chunk: Chunk, progress: Mapping[int, ChunkProgress]) -> int:

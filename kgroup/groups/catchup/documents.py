@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec.structs import asdict, replace
 
+from kgroup.groups.catchup.dead_letters import DeadLetters
 from kgroup.groups.catchup.delivered import next_deadline_ms
 from kgroup.groups.catchup.gap import NotMoved, total
 from kgroup.groups.catchup.model import (
@@ -122,6 +123,9 @@ class CatchupPlanDocument(msgspec.Struct, frozen=True, kw_only=True):
     ] = ()
     totals: Annotated[CatchupTotals, "Sums."]
     risks: Annotated[tuple[Risk, ...], "What may go wrong."]
+    dead_letters: Annotated[
+        DeadLetters | None, "What was read for --from-dead-letters; null for other plans, and for one in the ledger."
+    ] = None
 
 
 class UnstartedCatchup(CatchupPlanDocument, frozen=True, kw_only=True):
@@ -180,6 +184,7 @@ def planned_catchup(plan: StartPlan) -> CatchupPlanDocument:
         not_moved=gap.not_moved,
         totals=_totals(gap.ranges, len(plan.chunks), None, None),
         risks=plan.risks,
+        dead_letters=plan.letters,
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
+from kgroup.groups.catchup.dead_letters import TO_SOURCE
 from kgroup.groups.catchup.delivered import is_exactly_once, next_deadline_ms
 from kgroup.groups.catchup.model import AppliedRate, PlanPhase, PlanSnapshot, PlanState
 from kgroup.groups.catchup.second_group import SECOND_GROUP
@@ -182,6 +183,8 @@ _LONGEST_SQL = 60
 
 def sink_name(sink: str, options: dict[str, str]) -> str:
     """``topic orders-backfill``, ``files /data/gap where partition = 3``: the sink, its target and its filter."""
+    if sink == TO_SOURCE:
+        return "the source topics"
     options = {name.lower(): redact(text, ()) for name, text in options.items()}  # those of a writer are in any case
     named = options.get(_NAMED_BY.get(sink, sink))
     if sink == "spark" and (path := options.get("option.path")):

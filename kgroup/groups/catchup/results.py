@@ -6,6 +6,7 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
+from kgroup.groups.catchup.dead_letters import DeadLetters
 from kgroup.groups.catchup.gap import Gap, GapInput, NotMoved
 from kgroup.groups.catchup.model import Chunk, PlanPhase
 from kgroup.groups.catchup.offset_moves import offset_of
@@ -26,7 +27,8 @@ class StartPlan(msgspec.Struct, frozen=True):
 
     ``destination`` is where the records go, None if the user has not chosen it; ``guarantee`` is how often. ``checks``
     are those that passed. With ``waits`` the execution would wait until the group is empty, so what time mends is no
-    error. ``of_context`` has the options of the replay that are from the context.
+    error. ``of_context`` has the options of the replay that are from the context. ``letters`` is what was read of a
+    dead-letter topic.
     """
 
     group: Group | None
@@ -43,6 +45,7 @@ class StartPlan(msgspec.Struct, frozen=True):
     guarantee: str = ""
     waits: bool = False
     of_context: tuple[str, ...] = ()
+    letters: DeadLetters | None = None
 
     @property
     def gap(self) -> Gap:

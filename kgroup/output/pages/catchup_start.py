@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kgroup.groups.catchup.dead_letters import DeadLetters
 from kgroup.groups.catchup.gap import Gap
 from kgroup.groups.catchup.model import GapRange, ReleasePoint
 from kgroup.groups.catchup.results import StartPlan
@@ -31,6 +32,13 @@ _COLUMNS = (
 )
 _OF_RANGES = (Column("START", right=True), Column("END", right=True))
 """Replace OLD-OFFSET and NEW-OFFSET if no group is moved."""
+_LETTERS = (
+    Column("SOURCE", fold=True),
+    Column("ERROR", fold=True),
+    Column("RECORDS", right=True),
+    Column("FATE"),
+    Column("WHY", fold=True),
+)
 HEADER = (
     "group", "topic", "partition", "old_offset", "new_offset", "start", "end", "estimated_record_count",
     "estimated_bytes", "oldest_record_at", "maybe_processed_until", "retention_deadline_at", "error_code",
@@ -42,15 +50,21 @@ _INDENT = " " * 9
 def plan_screen(plan: StartPlan, command: CommandLine, *, verbose: bool) -> Screen:
     """The page; empty if there are no ranges, no excluded partitions and no refusals."""
     gap = plan.gap
-    if not gap.ranges and not gap.not_moved and not plan.refusals:
+    if not gap.ranges and not gap.not_moved and not plan.refusals and not (plan.letters and plan.letters.rows):
         return Screen(())
     subject = gap.group or plural(len(gap.ranges), "range")
+    letters: list[Block] = []
+    if plan.letters is not None:
+        subject = f"dead letters of {plan.letters.topic}"
+        letters = [Space(), *_letters(plan.letters, verbose=verbose)]
     if not gap.ranges and not gap.errors and not plan.refusals:
         title = Title(f"PLAN  catch up {subject}: nothing to do")
-        return Screen((title, *_partitions(plan, verbose=verbose), Space(), Text(("Nothing was changed.",))))
+        body = (*_partitions(plan, verbose=verbose), *letters)
+        return Screen((title, *body, Space(), Text(("Nothing was changed.",))))
     blocks: list[Block] = [Title(f"PLAN  catch up {subject}")]
     blocks.append(Text(tuple(_steps(plan))))
     blocks += [Space(), *_partitions(plan, verbose=verbose)]
+    blocks += letters
     to_read = [
         f" {risk.code}: {risk.message}" for risk in plan.risks if risk.level is RiskLevel.NOTE and risk.code != "skew"
     ]
@@ -116,6 +130,20 @@ def _row(item: GapRange, now_ms: int, *, of_group: bool) -> tuple[Cell, ...]:
     )
 
 
+def _letters(letters: DeadLetters, *, verbose: bool) -> Iterator[Block]:
+    """The dead letters by source and error, and what the plan does with them."""
+    if not letters.complete:
+        yield Text((f"of the first {plural(letters.records, 'record')}:",))
+    shown = letters.rows if verbose else letters.rows[:ROWS_ON_A_PAGE]
+    rows = [
+        (row.source_topic, row.error, row.record_count, row.fate.value, row.fate.meaning if row.fate.stays else None)
+        for row in shown
+    ]
+    yield Table(_LETTERS, rows, sparse=frozenset({"ERROR", "WHY"}))
+    if more := len(letters.rows) - len(shown):
+        yield Text((f"{more} more: --verbose",))
+
+
 def _checks(plan: StartPlan) -> Iterator[Block]:
     for check in plan.checks:
         yield Text((f" ok       {check}",))
@@ -141,7 +169,9 @@ def errors_on_screen(plan: StartPlan) -> tuple[RowError, ...]:
 
 
 def _end(plan: StartPlan, command: CommandLine) -> Iterator[str]:
-    if plan.destination is None and "--release-only" not in command.options:
+    if plan.letters is not None and plan.destination is None:
+        command = command.with_option("--to-source")
+    elif plan.destination is None and "--release-only" not in command.options:
         command = command.with_option("--release-only")
     if not plan.possible:
         passing = passing_command(command, plan.errors, plan.refusals) if plan.gap.ranges else None

@@ -1,0 +1,165 @@
+"""``kgroup catchup start --from-dead-letters TOPIC``: the gap is what is in a dead-letter topic and not redriven yet.
+
+The topic is read for the plan, as far as that takes seconds. A record that another plan delivers, or has delivered, is
+left out: the choices of plans are in the ledger, so it is known for each record. No record is deleted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+
+import msgspec.structs
+
+from kgroup.catchup.service.delivery import check_redrive
+from kgroup.catchup.service.engine import CatchupEngine
+from kgroup.catchup.service.lookup import list_plans
+from kgroup.catchup.service.replay import ReplayOptions
+from kgroup.catchup.service.start_plan import StartRequest
+from kgroup.cluster.reader.ranges import read_ranges
+from kgroup.cluster.topics import LogView, TopicLayout
+from kgroup.groups.catchup.dead_letters import (
+    REDRIVE,
+    TO_SOURCE,
+    DeadLetterCounter,
+    DeadLetters,
+    EarlierPlan,
+    Fate,
+    Letters,
+    Redrive,
+)
+from kgroup.groups.catchup.gap_request import GapRequest
+from kgroup.groups.catchup.model import PlanSnapshot, PlanState
+from kgroup.groups.catchup.verification import verify
+from kgroup.model.records import OffsetRange, without
+from kgroup.model.reporter import Reporter
+from kgroup.model.topic_partition import TopicPartition
+from kgroup.settings.clients import librdkafka_config
+from kgroup.settings.model import Settings
+from kgroup.support.errors import KgroupError, UsageError
+from kgroup.support.units import plural
+
+_SCAN_S = 20.0
+_EVERY = 1000
+
+
+def request_dead_letters(
+    engine: CatchupEngine, settings: Settings, request: StartRequest, topic: str, letters: Letters
+) -> StartRequest:
+    """The same request for the dead letters of a topic, with no group to move.
+
+    Raises the error of a topic that does not exist or cannot be read, and what ``read_ranges`` raises.
+    """
+    layout = engine.cluster.layouts([topic])[topic]
+    if isinstance(layout, KgroupError):
+        raise type(layout)(f"--from-dead-letters {topic}: {layout.message}", hint=layout.hint, code=layout.code)
+    plans = tuple(_plans(engine, topic, layout))
+    whole = tuple(_whole_ranges(engine, topic, layout))
+    done = sorted(row for plan in plans for row in _delivered_whole(plan))
+    ranges = [part for row in whole for part in without(row, done)]
+    redrive = Redrive(topic, letters, tuple(map(_earlier, plans)))
+    to_source = request.replay.sink in (None, TO_SOURCE)  # without a destination it is what the plan proposes
+    counter = _scan(settings, engine.reporter, ranges, redrive, to_source=to_source)
+    summary = counter.summary()
+    _report(engine.reporter, summary, letters)
+    redrive = msgspec.structs.replace(redrive, sources=summary.sources)
+    options = {**(request.replay.sink_options or {}), REDRIVE: redrive.encode()}
+    return msgspec.structs.replace(
+        request,
+        group=None,
+        gap=GapRequest(ranges=counter.ranges(ranges)),
+        replay=msgspec.structs.replace(request.replay, sink_options=options),
+        letters=summary,
+    )
+
+
+def check_dead_letter_plan(options: ReplayOptions, topic: str | None, *, release_only: bool) -> None:
+    """Raise UsageError for options that a plan of dead letters cannot have, or that only it can have; None: no such."""
+    if topic is not None and release_only:
+        raise UsageError("--from-dead-letters and --release-only are mutually exclusive: no group is released")
+    check_redrive(options.sink, options.where, of_dead_letters=topic is not None)
+
+
+def _whole_ranges(engine: CatchupEngine, topic: str, layout: TopicLayout) -> Iterator[OffsetRange]:
+    """All that a reader sees of the topic now."""
+    partitions = [TopicPartition(topic, number) for number in sorted(layout.leaders)]
+    for tp, view in sorted(engine.cluster.log_views({topic: layout}, partitions).items()):
+        if not isinstance(view, LogView):
+            raise type(view)(f"--from-dead-letters {tp}: {view.message}", hint=view.hint, code=view.code)
+        if view.start < view.last_stable.offset:
+            yield OffsetRange(*tp, view.start, view.last_stable.offset)
+
+
+def _plans(engine: CatchupEngine, topic: str, layout: TopicLayout) -> Iterator[PlanSnapshot]:
+    """The plans that deliver, or have delivered, dead letters of this topic, and not of one that had its name."""
+    for plan in list_plans(engine, wanted=lambda head: head.group is None).plans:
+        ids = {item.topic_id for item in plan.plan.ranges if item.topic == topic}
+        if ids and not (layout.id and ids.isdisjoint({layout.id, None})) and _redrive(plan) is not None:
+            yield plan
+
+
+def _redrive(plan: PlanSnapshot) -> Redrive | None:
+    return None if plan.delivery is None else Redrive.decode(plan.delivery.options)
+
+
+def _earlier(plan: PlanSnapshot) -> EarlierPlan:
+    redrive, delivery = _redrive(plan), plan.delivery
+    assert redrive is not None
+    assert delivery is not None
+    rows: Sequence[OffsetRange] = plan.plan.ranges
+    if plan.state.state is PlanState.CANCELLED:
+        left = verify(plan).undelivered
+        rows = [part for row in rows for part in without(row, left)]
+    ranges = tuple((row.partition, row.start, row.end) for row in rows)
+    return EarlierPlan(plan.plan.id, redrive.letters, delivery.sink == TO_SOURCE, ranges)
+
+
+def _delivered_whole(plan: PlanSnapshot) -> Iterator[OffsetRange]:
+    """The ranges of which a plan has delivered every record: they need not be read again."""
+    if plan.state.state is PlanState.DONE and plan.damage is None:
+        for row in verify(plan).partitions:
+            if row.complete and not row.filtered:
+                yield OffsetRange(*row.tp, row.start, row.end)
+
+
+def _scan(
+    settings: Settings, reporter: Reporter, ranges: Sequence[OffsetRange], redrive: Redrive, *, to_source: bool
+) -> DeadLetterCounter:
+    """Read the ranges, as far as some seconds allow."""
+    counter, until_s = DeadLetterCounter(redrive, to_source=to_source), time.monotonic() + _SCAN_S
+    with (
+        reporter.progress("reading dead letters", sum(item.offsets for item in ranges), "records") as progress,
+        closing(read_ranges(librdkafka_config(settings), ranges, timeout_s=settings.timeout_s)) as records,
+    ):
+        for number, record in enumerate(records, start=1):
+            counter.add(record)
+            if number % _EVERY == 0:
+                progress.update(number)
+                if time.monotonic() > until_s:
+                    counter.stopped_at = (record.partition, record.offset + 1)
+                    break
+    return counter
+
+
+def _report(reporter: Reporter, summary: DeadLetters, letters: Letters) -> None:
+    """Report the records that stay, unless the command did not choose them."""
+    if not summary.complete:
+        reporter.warn(
+            f"{summary.topic}: {plural(summary.records, 'record')} were read for this plan, and the rest was not; "
+            "whether their source topics exist is checked when they are delivered"
+        )
+    reasons: Mapping[Fate, str] = {
+        Fate.GAVE_UP: f"they came back {plural(letters.max_attempts, 'time')} or more (--max-attempts)",
+        Fate.NO_SOURCE: "no header names their source topic; --to-topic, --to-command and --to-python need none",
+        Fate.NO_CONTENTS: "they have neither key nor value; --range can deliver them from their source topic",
+    }
+    for fate, why in reasons.items():
+        if count := summary.count(fate):
+            places = [str(place) for place in summary.staying if place.fate is fate]
+            more = ", ..." if count > len(places) else ""
+            reporter.warn(
+                f"{plural(count, 'record')} not delivered, {', '.join(places)}{more} of {summary.topic}: {why}"
+            )
+    if count := summary.count(Fate.EARLIER):
+        reporter.note(f"{plural(count, 'record')} of {summary.topic} are in other plans, or were delivered by them")
