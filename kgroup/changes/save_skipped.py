@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kgroup.groups.catchup.dead_letters import SAVED_OFFSET, SAVED_PARTITION, SAVED_TOPIC
 from kgroup.model.json_lines import json_line
 from kgroup.model.records import ConsumerRecord, Headers, OffsetRange, merged
 from kgroup.settings.clients import librdkafka_config
@@ -32,7 +33,7 @@ _PREVIEW_S = 0.9  # once for the partitions, once for the records
 _PROGRESS_EVERY = 1000
 
 
-class _Place(Protocol):
+class RecordTarget(Protocol):
     """A destination for records."""
 
     def add(self, record: ConsumerRecord) -> None:
@@ -56,7 +57,7 @@ def save_skipped(
     brokers' clock.
     """
     wanted = merged(ranges)
-    with _place(settings, wanted, target, reporter, clock_ms) as place:
+    with open_target(settings, wanted, target, reporter, clock_ms) as place:
         return _copy(settings, wanted, place, reporter)
 
 
@@ -105,13 +106,14 @@ def preview(
 
 
 @contextmanager
-def _place(
+def open_target(
     settings: Settings,
     ranges: Sequence[OffsetRange],
     target: str,
     reporter: Reporter,
     clock_ms: Callable[[], int],
-) -> Iterator[_Place]:
+) -> Iterator[RecordTarget]:
+    """A place for records of these ranges, which is whole when the block ends. Raises as ``save_skipped``."""
     check_target(target)
     check_target_topic(settings, target)
     check_apart(ranges, target)
@@ -145,7 +147,7 @@ def _place(
             raise error.with_context(details=(written,)) from error
 
 
-def _copy(settings: Settings, ranges: Sequence[OffsetRange], place: _Place, reporter: Reporter) -> int:
+def _copy(settings: Settings, ranges: Sequence[OffsetRange], place: RecordTarget, reporter: Reporter) -> int:
     from kgroup.cluster.reader.ranges import read_ranges
 
     total = sum(item.offsets for item in ranges)
@@ -196,7 +198,7 @@ class _Topic:
 
 def _provenance(record: ConsumerRecord) -> Headers:
     return (
-        ("kgroup.topic", record.topic.encode()),
-        ("kgroup.partition", str(record.partition).encode()),
-        ("kgroup.offset", str(record.offset).encode()),
+        (SAVED_TOPIC, record.topic.encode()),
+        (SAVED_PARTITION, str(record.partition).encode()),
+        (SAVED_OFFSET, str(record.offset).encode()),
     )

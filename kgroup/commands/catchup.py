@@ -137,7 +137,7 @@ def start(
             request = request_skipped(engine, request, gap.skipped_by)
         if gap.from_dead_letters is not None:
             letters = gap.letters(brokers_now(run.reporter, engine.cluster))
-            request = request_dead_letters(engine, run.settings, request, gap.from_dead_letters, letters)
+            request = request_dead_letters(engine, run.settings, request, gap.from_dead_letters, letters, gap.load)
         result = start_catchup(engine, run.settings, request)
         return outcome(result, engine.cluster.ref, run.command_line, verbose=verbose)
 

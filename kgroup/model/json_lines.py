@@ -11,7 +11,7 @@ Bytes are a string if they are UTF-8 (encoding it again gives the same bytes), o
 from __future__ import annotations
 
 import json
-from binascii import b2a_base64
+from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from functools import lru_cache
@@ -19,6 +19,7 @@ from typing import Annotated, Any, NoReturn
 
 import msgspec
 
+from kgroup.model.numbers import NonNegativeInt64
 from kgroup.model.records import ConsumerRecord
 from kgroup.support.instants import rfc3339
 from kgroup.support.json_types import Bytes, Count, EpochMs, Instant, Offset
@@ -111,6 +112,38 @@ def json_lines(topic: str, partition: int, rows: Iterable[JsonRow]) -> list[byte
         f"{_headers(headers, _text) if headers else _NO_HEADERS}}}\n".encode()
         for offset, timestamp_ms, key, value, headers in rows
     ]
+
+
+class _Line(msgspec.Struct, frozen=True):
+    topic: str
+    partition: NonNegativeInt64
+    offset: NonNegativeInt64
+    timestamp_ms: int | None
+    key: Any
+    value: Any
+    headers: list[RecordHeader]
+
+
+def parse_json_line(line: bytes) -> ConsumerRecord:
+    """What ``json_line`` wrote as text, hex or base64, with the same bytes. Raises ValueError."""
+    read = msgspec.json.decode(line, type=_Line)
+    headers = tuple((header.key, _bytes(header.value)) for header in read.headers)
+    return ConsumerRecord(
+        read.topic, read.partition, read.offset, read.timestamp_ms, _bytes(read.key), _bytes(read.value), headers
+    )
+
+
+def _bytes(value: Any) -> bytes | None:
+    match value:
+        case None:
+            return None
+        case str():
+            return value.encode()
+        case {"base64": str() as text, **rest} if not rest:
+            return a2b_base64(text, strict_mode=True)
+        case {"hex": str() as text, **rest} if not rest:
+            return bytes.fromhex(text)
+    raise ValueError("a key, value or header is neither a string nor base64 or hex")
 
 
 def _partition(topic: str, partition: int) -> str:

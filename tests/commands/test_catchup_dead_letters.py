@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from tests.helpers.catchup.catchups import LOCAL, plan_id
 from tests.helpers.catchup.replays import producer, seen, sources
 from tests.helpers.command_line import CommandLine
 from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.waiting import wait_for
 
 pytestmark = pytest.mark.usefixtures("ledger")
 
@@ -131,3 +133,81 @@ def test_a_loop_ends(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None
     assert {one.header("kgroup.dead-letter-of") for one in found[1:]} == {"orders:1"}
     assert "nothing to do" in last.stderr
     assert f"0:{found[2].offset} of {dead}" in last.stderr
+
+
+@pytest.mark.soak
+def test_a_killed_run_is_continued_and_nothing_comes_twice(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
+    dead, source = world.topic(name("dlt")), world.topic(name("orders"), 2)
+    die(world, dead, [spring(source) if number % 3 else () for number in range(600)])
+    words = ("catchup", "start", "--from-dead-letters", dead, "--to-source")
+    run = kgroup.start(*words, "--rate", "60/s", *LOCAL, "--execute")
+    try:
+        wait_for(lambda: seen(world.bootstrap, source), "the first transaction")
+    finally:
+        run.kill()
+        run.communicate()
+    (listed,) = kgroup("catchup", "list", "-o", "json").data
+
+    pending = kgroup(*words)
+    kgroup("catchup", "resume", listed["plan_id"], "--rate", "off", *LOCAL, "--execute")
+
+    assert "nothing to do" in pending.stderr, "the open plan has them"
+    assert sorted(map(str, sources(seen(world.bootstrap, source)))) == sorted(
+        f"{dead}:0:{n}" for n in range(600) if n % 3
+    )
+    (plan,) = kgroup("catchup", "show", listed["plan_id"], "-o", "json").data
+    assert (plan["state"], plan["totals"]["verified"], plan["totals"]["delivered_count"]) == ("done", True, 400)
+
+
+@pytest.mark.soak
+def test_what_an_abandoned_plan_did_not_deliver_is_in_the_next(
+    kgroup: CommandLine, world: KafkaWorld, name: Name
+) -> None:
+    dead, source = world.topic(name("dlt")), world.topic(name("orders"), 2)
+    die(world, dead, [spring(source)] * 5)
+    words = ("catchup", "start", "--from-dead-letters", dead)
+    refused = kgroup(*words, "--to-command", "exit 3", "--retries", "0", *LOCAL, "--execute", exit_code=8)
+    nothing = kgroup(*words, "--to-source")
+
+    kgroup("catchup", "cancel", plan_id(refused), "--abandon", "--execute")
+    (plan,) = kgroup(*words, "--to-source", "-o", "json").data
+
+    assert "nothing to do" in nothing.stderr
+    assert [(row["start"], row["end"]) for row in plan["ranges"]] == [(0, 5)]
+
+
+def test_what_a_reset_saved_in_a_file_is_loaded_once(
+    kgroup: CommandLine, world: KafkaWorld, name: Name, tmp_path: Path
+) -> None:
+    group, source, saved, path = name("svc"), world.topic(name("orders")), world.topic(name("saved")), tmp_path / "s"
+    world.produce(source, 5)
+    world.commit(group, {(source, 0): 2})
+    kgroup("reset", group, "--topic", source, "--to-latest", "--save-skipped", str(path), "--execute")
+    words = ("catchup", "start", "--from-dead-letters", saved, "--load", str(path))
+
+    planned = kgroup(*words, "--to-source")
+    for _ in range(2):  # Without such a command: loaded, and then refused.
+        kgroup(*words, "--to-python", "no.such:function", *LOCAL, "--execute", exit_code=6)
+    plan = kgroup("catchup", "start", "--from-dead-letters", saved, "--to-source", "-o", "json").data[0]
+
+    assert f"--load: 3 of 3 records of {path} would be written to {saved}" in planned.stderr
+    assert world.end(saved) == 3
+    assert [(row["source_topic"], row["record_count"]) for row in plan["dead_letters"]["rows"]] == [(source, 3)]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("no json\n", "line 1 is no record"),
+        ('{"topic": "t"}\n', "line 1 is no record: Object missing required field `partition`"),
+    ],
+)
+def test_a_file_of_something_else_is_refused(
+    kgroup: CommandLine, world: KafkaWorld, name: Name, tmp_path: Path, text: str, why: str
+) -> None:
+    saved, path = world.topic(name("saved")), tmp_path / "s"
+    path.write_text(text)
+    words = ("catchup", "start", "--from-dead-letters", saved, "--load")
+
+    assert why in kgroup(*words, str(path), exit_code=2).stderr
+    assert "No such file" in kgroup(*words, str(tmp_path / "none"), exit_code=2).stderr

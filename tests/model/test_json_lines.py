@@ -11,6 +11,7 @@ from kgroup.model.json_lines import (
     ValueFormat,
     json_line,
     json_lines,
+    parse_json_line,
     record_document,
     writable_format,
 )
@@ -67,11 +68,30 @@ def test_bytes_as_hex() -> None:
     assert (found["key"], found["value"]) == ({"hex": "ff00"}, None)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"[]",
+        b'{"topic": "t"}',
+        json_line(record()).replace(b'"value": "v"', b'"value": 1'),
+        json_line(record()).replace(b'"value": "v"', b'"value": {"base64": "x"}'),
+        json_line(record()).replace(b'"value": "v"', b'"value": {"base64": "eA==", "b": 1}'),
+        json_line(record()).replace(b'"partition": 3', b'"partition": -3'),
+    ],
+)
+def test_what_is_no_line_of_a_record_is_refused(line: bytes) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        parse_json_line(line)
+
+
 @pytest.mark.parametrize("form", [ValueFormat.TEXT, ValueFormat.HEX, ValueFormat.BASE64])
 @pytest.mark.parametrize("data", BYTES)
 def test_every_key_and_value_comes_back_as_it_was(data: bytes | None, form: ValueFormat) -> None:
-    written = json_line(record(data, data, (("h\n\x00ö", data),)), form)
+    given = record(data, data, (("h\n\x00ö", data),))
+    written = json_line(given, form)
 
+    assert parse_json_line(written) == given
     assert written.count(b"\n") == 1
     found = json.loads(written)
     assert found["headers"][0]["key"] == "h\n\x00ö"

@@ -16,6 +16,7 @@ from kgroup.catchup.service.delivery import check_redrive
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import list_plans
 from kgroup.catchup.service.replay import ReplayOptions
+from kgroup.catchup.service.saved_records import load_saved
 from kgroup.catchup.service.start_plan import StartRequest
 from kgroup.cluster.reader.ranges import read_ranges
 from kgroup.cluster.topics import LogView, TopicLayout
@@ -45,15 +46,23 @@ _EVERY = 1000
 
 
 def request_dead_letters(
-    engine: CatchupEngine, settings: Settings, request: StartRequest, topic: str, letters: Letters
+    engine: CatchupEngine,
+    settings: Settings,
+    request: StartRequest,
+    topic: str,
+    letters: Letters,
+    saved: str | None = None,
 ) -> StartRequest:
-    """The same request for the dead letters of a topic, with no group to move.
+    """The same request for the dead letters of a topic, with no group to move; ``saved`` is the file of ``--load``.
 
     Raises the error of a topic that does not exist or cannot be read, and what ``read_ranges`` raises.
     """
     layout = engine.cluster.layouts([topic])[topic]
     if isinstance(layout, KgroupError):
         raise type(layout)(f"--from-dead-letters {topic}: {layout.message}", hint=layout.hint, code=layout.code)
+    if saved is not None:
+        there = list(_whole_ranges(engine, topic, layout))
+        load_saved(engine, settings, saved, topic, there, execute=request.change.execute)
     plans = tuple(_plans(engine, topic, layout))
     whole = tuple(_whole_ranges(engine, topic, layout))
     done = sorted(row for plan in plans for row in _delivered_whole(plan))

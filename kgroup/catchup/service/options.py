@@ -48,6 +48,7 @@ class GapOptions:
     error: list[str] | None = None
     key: list[str] | None = None
     max_attempts: int | None = None
+    load: str | None = None
 
     def parse(self, group: str | None, now: datetime = ANY_TIME) -> GapRequest:
         """The same, parsed as of ``now``. Raises UsageError for invalid values and combinations."""
@@ -66,6 +67,7 @@ class GapOptions:
             ("--error", self.error),
             ("--key", self.key),
             ("--max-attempts", self.max_attempts),
+            ("--load", self.load),
         ):
             if given is not None:
                 raise UsageError(f"{option} requires --from-dead-letters")

@@ -60,6 +60,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
             metavar="N",
             help="Leave a dead letter that came back so often, by its header kgroup.redrives (default: 3).",
         ),
+        "load": part_option(
+            "--load",
+            metavar="FILE",
+            help="First write the records of FILE, saved by reset --save-skipped, to that topic; each of them once.",
+        ),
     },
     "SafetyOptions": {
         "expect": safety_option("--expect", metavar="N", help="Exit 6 unless the plan has exactly N partitions."),

@@ -81,9 +81,10 @@ def _spring(prefix: str, of_original: str) -> _Writer:
 
 
 _KGROUP = _Writer(ERROR, None, None, (ERROR,))
+_SAVED = _Writer(SAVED_TOPIC, SAVED_PARTITION, SAVED_OFFSET, ())
 _WRITERS = (
     _KGROUP,
-    _Writer(SAVED_TOPIC, SAVED_PARTITION, SAVED_OFFSET, ()),
+    _SAVED,
     _spring("kafka_dlt-", "kafka_dlt-original-"),
     _spring("kafka_", "kafka_original-"),  # @RetryableTopic
     _Writer(
@@ -127,6 +128,11 @@ def dead_letter(headers: Headers) -> DeadLetter:
     error = next((text for name in writer.errors if (text := _text(values.get(name)))), None)
     message = None if writer.message is None else _text(values.get(writer.message))
     return DeadLetter(_origin(writer, values), error, message, redrives)
+
+
+def saved_origin(headers: Headers) -> Origin | None:
+    """Where a record was that ``reset --save-skipped`` saved; None for any other record."""
+    return _origin(_SAVED, dict(headers))
 
 
 def _origin(writer: _Writer, values: Mapping[str, bytes | None]) -> Origin | None:
