@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -32,6 +33,7 @@ class ListeningApplication:
 
     def __init__(self, settings: dict[str, Any], topic: str, processed: Path, ledger: str, **what: Any) -> None:
         given = {"settings": settings, "topic": topic, "processed": str(processed), "ledger": ledger, "behind": 10}
+        self.file = processed
         self.lines: list[str] = []
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.helpers.catchup.listening_application", json.dumps(given | what)],
@@ -61,6 +63,16 @@ class ListeningApplication:
             return next((line for line in self.lines if text in line), None)
 
         return wait_for(said, f"{text!r} of {self.lines}", within_s)
+
+    @property
+    def has_partitions(self) -> bool:
+        """Whether it was assigned some."""
+        return any(re.match(r"ASSIGNED \[\d", line) for line in self.lines)
+
+    def uncommitted(self, topic: str) -> list[str]:
+        """What it has processed and could not commit."""
+        found = (json.loads(line.partition(" ")[2]) for line in self.lines if line.startswith("UNCOMMITTED "))
+        return [f"{topic}:{partition} {offset}" for partition, offset, _ in found]
 
     def kill(self) -> None:
         """kill -9."""

@@ -1,9 +1,11 @@
 """An application that catches up by ``kgroup.consumer``, a process of its own: it processes and commits one by one.
 
-``{"settings", "topic", "processed", "behind", "ledger", "within_s", "at": {step: signal}}``. What it processes it
-writes to a file, ``orders:3 17`` a line; what it is assigned, and what the listener logs, to standard output. ``at``
-names a step inside the callback (``before-commit``, ``after-commit``) at which the process gets a signal from itself,
-in its first callback that comes so far: a killed or a paused member. SIGTERM ends it properly.
+``{"settings", "topic", "processed", "behind", "ledger", "within_s", "connection", "at": {step: signal}, "armed"}``.
+What it processes it writes to a file, ``orders:3 17`` a line; what it is assigned, and what the listener logs, to
+standard output. ``connection`` is what the listener's own clients have instead of ``settings``. ``at`` names a step
+inside the callback (``before-commit``, ``after-commit``) at which the process gets a signal from itself, in its first
+callback that comes so far: a killed or a paused member. ``armed`` is a directory in which a file of a step's
+name has such a signal for the first process that comes so far. SIGTERM ends it properly.
 """
 
 from __future__ import annotations
@@ -35,11 +37,11 @@ def main() -> None:
         going = False
 
     signal.signal(signal.SIGTERM, end)
-    signals_itself(what.get("at", {}))
+    signals_itself(what.get("at", {}), Path(what["armed"]) if "armed" in what else None)
     settings = what["settings"] | {"enable.auto.commit": False, "auto.offset.reset": "earliest"}
     listener = catch_up_if_behind(
         what["behind"],
-        settings,
+        settings | what.get("connection", {}),
         on_assign=lambda consumer, partitions: tell("ASSIGNED", [one.partition for one in partitions]),
         ledger_topic=what["ledger"],
         within_s=what.get("within_s", 20.0),
@@ -65,20 +67,31 @@ def tell(word: str, value: Any) -> None:
     sys.stdout.flush()
 
 
-def signals_itself(at: dict[str, int]) -> None:
+def signals_itself(at: dict[str, int], armed: Path | None) -> None:
     """Before or after the commit of the first release."""
     commit: Callable[..., None] = GroupMember.commit
 
-    def committed(self: GroupMember, commits: Any) -> None:
-        if number := at.pop("before-commit", None):
-            tell("BEFORE-COMMIT", None)
-            os.kill(os.getpid(), number)
-        commit(self, commits)
-        if number := at.pop("after-commit", None):
-            tell("AFTER-COMMIT", None)
+    def reached(step: str) -> None:
+        if number := at.pop(step, None) or (armed and taken(armed, step)):
+            tell(step.upper(), None)
             os.kill(os.getpid(), number)
 
+    def committed(self: GroupMember, commits: Any) -> None:
+        reached("before-commit")
+        commit(self, commits)
+        reached("after-commit")
+
     GroupMember.commit = committed  # type: ignore[method-assign]
+
+
+def taken(armed: Path, step: str) -> int | None:
+    """The signal that is armed for the step, for one process alone: its file has that one's id from then on."""
+    mine = armed / f"{step}-{os.getpid()}"
+    try:
+        (armed / step).rename(mine)
+    except FileNotFoundError:
+        return None
+    return int(mine.read_text(encoding="utf-8"))
 
 
 if __name__ == "__main__":
