@@ -38,6 +38,9 @@ ReleaseBehind = Callable[[GroupMember, "MemberSettings", Mapping[TopicPartition,
 _CONNECTION = ("bootstrap.", "broker.", "client.", "enable.ssl.", "https.", "oauth_cb", "sasl.", "security.", "ssl.")
 """How the keys of a consumer's configuration begin that other clients need to reach the same cluster."""
 
+_PATIENCE = 0.8
+"""The part of the whole time that a client may wait without any answer, so that the reason is known before the end."""
+
 
 def catch_up_if_behind(
     behind: str | int,
@@ -83,7 +86,10 @@ class CatchUpIfBehind:
         self._within_s = within_s
         self._last_failure: str | None = None
         # What only a gap needs takes longer to import than a group takes to assign.
-        self._loaded = in_background("consumer", lambda: _load(config, self._group, self._bound, ledger_topic, reason))
+        self._loaded = in_background(
+            "consumer",
+            lambda: _load(config, self._group, self._bound, ledger_topic, reason, within_s * _PATIENCE),
+        )
 
     def __call__(self, consumer: Any, partitions: list[Any]) -> None:
         """Catch up what is behind of these partitions, then call the application's callback."""
@@ -130,10 +136,10 @@ class CatchUpIfBehind:
 
 
 def _load(
-    config: Mapping[str, Any], group: str, bound: BehindBound, ledger_topic: str, reason: str | None
+    config: Mapping[str, Any], group: str, bound: BehindBound, ledger_topic: str, reason: str | None, timeout_s: float
 ) -> tuple[ReleaseBehind, MemberSettings]:
     from kgroup.catchup.member_release import MemberSettings, release_behind
 
     kind = "consumer" if str(config.get("group.protocol", "")).lower() == "consumer" else "classic"
     connection = {key: value for key, value in config.items() if key.startswith(_CONNECTION)}
-    return release_behind, MemberSettings(connection, group, kind, bound, ledger_topic, reason)
+    return release_behind, MemberSettings(connection, group, kind, bound, ledger_topic, reason, timeout_s)

@@ -7,7 +7,7 @@ all of it ends in a bounded time, and whatever fails leaves the partitions where
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -28,7 +28,8 @@ from kgroup.groups.catchup.chunks import cut_into_chunks
 from kgroup.groups.catchup.member_gap import PlansInTheWay, UnreadLog, behind_ranges, plans_in_the_way
 from kgroup.groups.catchup.model import CatchupPlan, GapRange, PlanSnapshot
 from kgroup.groups.catchup.offset_moves import release_commit
-from kgroup.groups.commit_tags import new_member_plan_id
+from kgroup.groups.catchup.takeover import SIGNED_OFF
+from kgroup.groups.commit_tags import CatchupCommitTag, new_member_plan_id
 from kgroup.model.commit import Commit
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.background import in_background
@@ -42,15 +43,16 @@ LOG = logging.getLogger("kgroup.consumer")
 _PARALLELISM = 4
 _PATIENCE_S = 2.0
 """How long an open transaction of another run may hide the ledger's newest records."""
-_TIMEOUT_S = 2.0
-"""How long a client may wait without any answer: less than the whole time, so that the reason is known."""
 
 
 T = TypeVar("T")
 
 
 class MemberSettings(msgspec.Struct, frozen=True):
-    """``config`` is librdkafka's, for the connection alone; ``group_type`` is classic or consumer."""
+    """``config`` is librdkafka's, for the connection alone; ``group_type`` is classic or consumer.
+
+    ``timeout_s`` is how long a client may wait without any answer.
+    """
 
     config: Mapping[str, Any]
     group: str
@@ -58,6 +60,7 @@ class MemberSettings(msgspec.Struct, frozen=True):
     bound: BehindBound
     ledger_topic: str
     reason: str | None
+    timeout_s: float
 
 
 class RecordedRelease(msgspec.Struct, frozen=True):
@@ -126,14 +129,48 @@ def _recorded(
         survey = _within(member, lambda: recording.survey(commits), lambda _: None)
         if not survey.ranges:
             return None
-        others = {item.tp for plan in survey.plans for item in plan.plan.ranges}
-        found = plans_in_the_way(survey.ranges, survey.plans, member.committed(others) if others else {})
-        recorded = _within(member, lambda: recording.record(survey.ranges, found), _give_up)
+        found = _in_the_way(member, survey.ranges, survey.plans)
+        taken: tuple[Runner, ...] = ()
+        if found.void:
+            taken = _within(member, lambda: recording.take_over(found.void), _leave)
+            found = _judged(member, survey, taken, commits)
+        recorded = _within(member, lambda: recording.record(survey.ranges, found, taken), _give_up)
         handed_on = recorded is not None
         return recorded
     finally:
         if not handed_on:
             in_background("close-ledger", recording.ledger.close)
+
+
+def _in_the_way(member: GroupMember, ranges: tuple[GapRange, ...], plans: Collection[PlanSnapshot]) -> PlansInTheWay:
+    others = {item.tp for plan in plans for item in plan.plan.ranges}
+    return plans_in_the_way(ranges, plans, member.committed(others) if others else {})
+
+
+def _judged(
+    member: GroupMember, survey: GapSurvey, taken: tuple[Runner, ...], commits: Mapping[TopicPartition, Commit]
+) -> PlansInTheWay:
+    """Whether plans that were void are so still, when no other run can release them, and their members cannot either.
+
+    A member that was expelled in its callback finds the plans of its successors, who are about to commit.
+    """
+    try:
+        tp = survey.ranges[0].tp
+        mark = CatchupCommitTag.of(commits[tp].metadata)
+        member.require_membership(tp, commits[tp]._replace(metadata="" if mark is None else mark.metadata))
+        now = {runner.plan_id: runner.snapshot for runner in taken}
+        return _in_the_way(member, survey.ranges, [now.get(plan.plan.id, plan) for plan in survey.plans])
+    except KgroupError:
+        in_background("leave-plans", lambda: _leave(taken))
+        raise
+
+
+def _leave(taken: Iterable[Runner]) -> None:
+    """End these runs, without a decision about their plans."""
+    for runner in taken:
+        with suppress(KgroupError), runner:
+            if runner.snapshot.state.state.is_open:
+                runner.heartbeat(SIGNED_OFF)
 
 
 def _within(member: GroupMember, work: Callable[[], T], afterwards: Callable[[T], None]) -> T:
@@ -172,9 +209,9 @@ class _Recording:
     """The connections of one assignment: to the logs, and to the ledger."""
 
     def __init__(self, settings: MemberSettings) -> None:
-        self.ledger = Ledger(settings.config, settings.ledger_topic, timeout_s=_TIMEOUT_S)
+        self.ledger = Ledger(settings.config, settings.ledger_topic, timeout_s=settings.timeout_s)
         self._settings = settings
-        self._admin = TopicAdmin(settings.config, timeout_s=_TIMEOUT_S)
+        self._admin = TopicAdmin(settings.config, timeout_s=settings.timeout_s)
         self._plan_id = new_member_plan_id()
 
     def survey(self, commits: Mapping[TopicPartition, Commit]) -> GapSurvey:
@@ -195,7 +232,7 @@ class _Recording:
     def _read_logs(self, commits: Mapping[TopicPartition, Commit]) -> dict[TopicPartition, UnreadLog]:
         bounds = log_bounds(self._admin, commits)
         starts = {tp: max(commits[tp].offset, log.start) for tp, log in bounds.items()}
-        times = first_record_times(self._settings.config, starts, within_s=_TIMEOUT_S)
+        times = first_record_times(self._settings.config, starts, within_s=self._settings.timeout_s)
         topics = self._admin.describe_topics(sorted({tp.topic for tp in bounds}))
         logs = {}
         for tp, log in bounds.items():
@@ -208,12 +245,28 @@ class _Recording:
             )
         return logs
 
-    def record(self, ranges: tuple[GapRange, ...], found: PlansInTheWay) -> RecordedRelease | None:
+    def take_over(self, plans: Iterable[PlanSnapshot]) -> tuple[Runner, ...]:
+        """Become the runner of these plans. Raises KgroupError."""
+        taken: list[Runner] = []
+        try:
+            for plan in plans:
+                taken.append(self.ledger.take_over(plan.plan.id, who=whoami(), now_ms=utc_ms(), offset=plan.offset))
+        except KgroupError:
+            _leave(taken)
+            raise
+        return tuple(taken)
+
+    def record(
+        self, ranges: tuple[GapRange, ...], found: PlansInTheWay, taken: tuple[Runner, ...]
+    ) -> RecordedRelease | None:
         """Close the void plans, and write the plan of what no other plan has. Raises KgroupError."""
-        kept = dict(found.kept)
-        for void in found.void:
-            if not close_void(self.ledger, void, whoami(), utc_ms()):
-                kept.update(dict.fromkeys((item.tp for item in void.plan.ranges), void.plan.id))
+        void = {plan.plan.id for plan in found.void}
+        _leave(runner for runner in taken if runner.plan_id not in void)
+        for runner in taken:
+            if runner.plan_id in void:
+                with runner:
+                    close_void(runner, utc_ms())
+        kept = found.kept
         if left := [item for item in ranges if item.tp in kept]:
             names = some_of([f"{item.tp} ({kept[item.tp]})" for item in left])
             LOG.warning("%s: not caught up, as an open plan has offsets of it: %s", self._settings.group, names)

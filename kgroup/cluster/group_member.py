@@ -89,15 +89,23 @@ class GroupMember:
 
     def commit(self, commits: Mapping[TopicPartition, Commit]) -> None:
         """Commit in one request as this member. Raises KgroupError; then the group's log alone shows what is stored."""
+        self._store(commits, "the release could not be committed")
+
+    def require_membership(self, tp: TopicPartition, commit: Commit) -> None:
+        """Raise KgroupError if the coordinator has expelled this member: store a commit of its own again.
+
+        If it is stored, the partition has had no other owner since, and no earlier owner can commit any more.
+        """
+        self._store({tp: commit}, "whether this member is in the group is unknown")
+
+    def _store(self, commits: Mapping[TopicPartition, Commit], what: str) -> None:
         rows = [
             ClientPartition(*tp, commit.offset, commit.metadata, commit.leader_epoch)
             if commit.leader_epoch is not None
             else ClientPartition(*tp, commit.offset, commit.metadata)
             for tp, commit in commits.items()
         ]
-        stored = self._ask(
-            lambda: self._consumer.commit(offsets=rows, asynchronous=False), "the release could not be committed"
-        )
+        stored = self._ask(lambda: self._consumer.commit(offsets=rows, asynchronous=False), what)
         for row in stored:
             if row.error is not None:
                 raise KgroupError(f"{row.topic}:{row.partition}: {row.error.str()}", code="broker-error")

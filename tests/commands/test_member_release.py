@@ -189,6 +189,28 @@ def test_a_member_that_was_expelled_before_its_commit_moves_nothing(
     assert processed(applications.file)[f"{topic}:0 100"] == 1
 
 
+@pytest.mark.parametrize("protocol", ["eager", pytest.param("cooperative", marks=pytest.mark.soak)])
+def test_a_member_that_was_expelled_does_not_close_the_plan_of_its_successor(
+    kgroup: CommandLine, world: KafkaWorld, applications: Applications, protocol: str
+) -> None:
+    """It was paused before it read the ledger, and finds the plan of a member that is about to commit."""
+    expelled = applications.start(protocol, 1_000, at={"before-ledger": signal.SIGSTOP}, within_s=600.0)
+    expelled.says("BEFORE-LEDGER")
+    successor = applications.start(protocol, at={"before-commit": signal.SIGSTOP}, within_s=600.0)
+    successor.says("BEFORE-COMMIT")
+
+    expelled.process.send_signal(signal.SIGCONT)
+    said = expelled.says("is not caught up")
+    successor.process.send_signal(signal.SIGCONT)
+    successor.says("the log end on 2 partitions")
+    (plan,) = plans(kgroup)
+    kgroup("catchup", "resume", plan["plan_id"], "--release-only", "--execute", exit_code=0)
+
+    assert "whether this member is in the group is unknown" in said, (expelled.lines, successor.lines)
+    assert [one["state"] for one in plans(kgroup)] == ["released"]
+    assert offsets(world, applications.behind.group)[applications.behind.topic, 0] == 120
+
+
 @EACH
 def test_nobody_closes_a_plan_whose_member_may_be_about_to_commit(
     kgroup: CommandLine, world: KafkaWorld, applications: Applications, protocol: str

@@ -12,7 +12,7 @@ from kgroup.catchup.ledger import transactional_ids
 from kgroup.catchup.ledger.ledger import Ledger
 from kgroup.catchup.ledger.records import Value, encode, key_of
 from kgroup.catchup.ledger.runner import Runner
-from kgroup.groups.catchup.model import CatchupPlan, PlanSnapshot, PlanState, RunnerEpoch, StateRecord
+from kgroup.groups.catchup.model import CatchupPlan, PlanState, RunnerEpoch, StateRecord
 from kgroup.groups.catchup.steps import next_state
 from kgroup.groups.catchup.takeover import SIGNED_OFF
 
@@ -47,16 +47,9 @@ def write_released(runner: Runner, log_position: int, now_ms: int) -> None:
     runner.write(state, replace(runner.epoch, seen_ms=SIGNED_OFF))
 
 
-def close_void(ledger: Ledger, plan: PlanSnapshot, who: str, now_ms: int) -> bool:
-    """Take over a plan that released nothing, and close it; False: another run has released it meanwhile."""
-    with ledger.take_over(plan.plan.id, who=who, now_ms=now_ms, offset=plan.offset) as runner:
-        before = runner.snapshot.state
-        if before.state not in (PlanState.PLANNED, PlanState.RELEASING):
-            if before.state.is_open:
-                runner.heartbeat(SIGNED_OFF)
-            return not before.state.is_open
-        _close(runner, "not released: the member that made it left the group before its commit", now_ms)
-    return True
+def close_void(runner: Runner, now_ms: int) -> None:
+    """Close a plan that was taken over, and has released nothing. Raises as ``Runner.write``."""
+    _close(runner, "not released: the member that made it left the group before its commit", now_ms)
 
 
 def close_late(runner: Runner, now_ms: int) -> None:

@@ -3,9 +3,9 @@
 ``{"settings", "topic", "processed", "behind", "ledger", "within_s", "connection", "at": {step: signal}, "armed"}``.
 What it processes it writes to a file, ``orders:3 17`` a line; what it is assigned, and what the listener logs, to
 standard output. ``connection`` is what the listener's own clients have instead of ``settings``. ``at`` names a step
-inside the callback (``before-commit``, ``after-commit``) at which the process gets a signal from itself, in its first
-callback that comes so far: a killed or a paused member. ``armed`` is a directory in which a file of a step's
-name has such a signal for the first process that comes so far. SIGTERM ends it properly.
+inside the callback (``before-ledger``, ``before-commit``, ``after-commit``) at which the process gets a signal from
+itself, in its first callback that comes so far: a killed or a paused member. ``armed`` is a directory in which a file
+of a step's name has such a signal for the first process that comes so far. SIGTERM ends it properly.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException
 
+from kgroup.catchup.ledger.ledger import Ledger
 from kgroup.cluster.group_member import GroupMember
 from kgroup.consumer import catch_up_if_behind
 
@@ -68,8 +69,9 @@ def tell(word: str, value: Any) -> None:
 
 
 def signals_itself(at: dict[str, int], armed: Path | None) -> None:
-    """Before or after the commit of the first release."""
+    """At a step of the first release: before it reads the ledger, before its commit, or after it."""
     commit: Callable[..., None] = GroupMember.commit
+    prepare: Callable[..., Any] = Ledger.prepare
 
     def reached(step: str) -> None:
         if number := at.pop(step, None) or (armed and taken(armed, step)):
@@ -81,6 +83,11 @@ def signals_itself(at: dict[str, int], armed: Path | None) -> None:
         commit(self, commits)
         reached("after-commit")
 
+    def prepared(self: Ledger) -> Any:
+        reached("before-ledger")
+        return prepare(self)
+
+    Ledger.prepare = prepared  # type: ignore[method-assign]
     GroupMember.commit = committed  # type: ignore[method-assign]
 
 

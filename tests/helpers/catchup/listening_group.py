@@ -28,7 +28,7 @@ from tests.helpers.kafka_tools import tool_command
 from tests.helpers.waiting import wait_for
 
 MEMBERS, PARTITIONS, BEHIND, BURST = 5, 50, 10, 14
-WITHIN_S, SESSION_MS = 10.0, 2_000
+WITHIN_S, SESSION_MS = 8.0, 2_000
 _PATIENCE_S = 90.0
 _UNANSWERED_S = 12.0
 """How late the ledger's broker answers when it is out of reach: the listener has given up long before."""
