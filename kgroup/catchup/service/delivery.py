@@ -12,7 +12,7 @@ from kgroup.catchup.sinks.spark import OF_WRITER, SELECT
 from kgroup.groups.catchup.chunks import assign_to_tasks, group_chunks
 from kgroup.groups.catchup.dead_letters import REDRIVE, TO_SOURCE
 from kgroup.groups.catchup.delivered import started_chunks, unfinished
-from kgroup.groups.catchup.model import CatchupPlan, Delivery, Order, PlanSnapshot
+from kgroup.groups.catchup.model import CatchupPlan, Delivery, Order, PlanSnapshot, Task
 from kgroup.groups.catchup.second_group import DELETE_GROUP, SECOND_GROUP
 from kgroup.groups.catchup.yielding import LIVE, YIELD_TO
 from kgroup.support.errors import Refused, UsageError, refusal_code
@@ -100,7 +100,8 @@ def delivery_of(snapshot: PlanSnapshot, options: ReplayOptions, typed: str | Non
     said = {name: text for name, text in (options.sink_options or {}).items() if name not in _ADDED}
     differs = options.sink not in (None, known.sink) or any(known.options.get(name) != said[name] for name in said)
     if differs or options.order not in (None, known.order):
-        kept = {name: text for name, text in known.options.items() if options.sink is None or name in _KEPT}
+        keeps = (WHERE,) if options.sink == SECOND_GROUP else _KEPT  # a filter is never dropped in silence
+        kept = {name: text for name, text in known.options.items() if options.sink is None or name in keeps}
         handed_over = SECOND_GROUP in (known.sink, options.sink) and snapshot.progress
         if not handed_over and not any(started_chunks(plan, snapshot.progress)):
             sink, order = options.sink or known.sink, options.order or known.order
@@ -142,7 +143,11 @@ def require_known(delivery: Delivery, plan_id: str) -> None:
 
 def _fitting(tuning: Mapping[str, str], before: str, sink: str, order: Order) -> dict[str, str]:
     """The part of a plan's tuning that still applies after a change of the sink or the order."""
-    kept = {name: text for name, text in tuning.items() if sink == before or (name in LIVE and sink != SESSION)}
+    kept = {
+        name: text
+        for name, text in tuning.items()
+        if sink == before or (name in LIVE and sink not in (SESSION, SECOND_GROUP))
+    }
     if order is Order.PARTITION:
         kept.pop("lanes", None)
     return kept
@@ -154,9 +159,10 @@ def new_delivery(plan: CatchupPlan, options: ReplayOptions) -> Delivery:
     assert options.sink is not None
     check_redrive(options.sink, options.where, of_dead_letters=REDRIVE in (options.sink_options or {}))
     order = options.order or Order.PARTITION
+    tasks: tuple[Task, ...] = ()
     if options.sink in IN_GROUPS:
         tasks = group_chunks(plan.chunks, options.chunks or options.at_once * CHUNKS_PER_SLOT)
-    else:
+    elif options.sink != SECOND_GROUP:
         tasks = assign_to_tasks(plan.ranges, plan.chunks, order, options.at_once)
     delivery = Delivery(options.sink, order, tasks, dict(options.sink_options or {}), tuning=dict(options.tuning))
     encode(delivery)  # raises for text that the ledger cannot keep, before anything is moved
@@ -182,7 +188,8 @@ def deal_again(snapshot: PlanSnapshot, delivery: Delivery, options: ReplayOption
     Only for a run that took the plan over, which fences the tasks of earlier runs: a chunk may get into another task.
     """
     left = unfinished(snapshot.plan, snapshot.progress)
-    if not left or delivery.sink in IN_GROUPS:  # a table remembers a group by its number
+    # A table remembers a group by its number; a second group has no tasks.
+    if not left or delivery.sink in (*IN_GROUPS, SECOND_GROUP):
         return delivery
     return replace(delivery, tasks=assign_to_tasks(snapshot.plan.ranges, left, delivery.order, options.at_once))
 

@@ -94,7 +94,8 @@ class ReplayOptions(msgspec.Struct, frozen=True):
     def with_kept(self, delivery: Delivery, throttle: ThrottleRecord | None) -> ReplayOptions:
         """These options, with the plan's sink and order, and its speed and retries where this run does not set them."""
         kept = replace(self, sink=delivery.sink, sink_options=delivery.options, order=delivery.order)
-        tuning = {**delivery.tuning, **({} if throttle is None else throttle.tuning), **self.tuning}
+        throttled = {} if throttle is None or delivery.sink == SECOND_GROUP else throttle.tuning
+        tuning = {**delivery.tuning, **throttled, **self.tuning}
         return replace(kept, handling=_handling(tuning), rate=rate_limit(tuning), tuning=tuning) if tuning else kept
 
     def with_usual(self) -> ReplayOptions:

@@ -304,6 +304,11 @@ class _Follower:
             f"What it reads from here on {self._twice()}; {plural(over, 'possible duplicate')} so far",
         )
 
+    def sign(self) -> None:
+        """Write a heartbeat. Raises Refused [superseded] if another run has taken over."""
+        self._signed_s = time.monotonic()
+        self._runner.heartbeat(self._engine.now_ms())
+
     def read(self) -> None:
         """One look: write what is new to the ledger, and say which partitions are past the end."""
         engine, runner = self._engine, self._runner
@@ -318,8 +323,7 @@ class _Follower:
             self._answered_s = time.monotonic()
             _write(engine, runner, committed, starts)
         if time.monotonic() - self._signed_s >= _SIGN_EVERY_S:
-            self._signed_s = time.monotonic()
-            runner.heartbeat(engine.now_ms())
+            self.sign()
         past = past_end(runner.snapshot.plan, runner.snapshot.progress)
         if new := sorted(past - self._past):
             names = some_of([str(tp) for tp in new])
@@ -386,6 +390,7 @@ def _delete(engine: CatchupEngine, follower: _Follower, name: str) -> tuple[RowE
     committed = read_commits(engine, name)
     if any(is_mark_of_another(commit, follower.plan_id) for commit in committed.values()):
         return ()  # it was deleted before, and another plan has taken the name since
+    follower.sign()  # a run that the ledger has fenced must not delete
     try:
         error = engine.cluster.delete_groups({name: committed})[name]
     except KgroupError as raised:

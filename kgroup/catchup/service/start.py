@@ -18,6 +18,7 @@ from kgroup.catchup.service.lookup import find_plan, parse_assumed
 from kgroup.catchup.service.rehearsal import rehearse
 from kgroup.catchup.service.replay import ReplayOptions, check_yield
 from kgroup.catchup.service.replay_run import ReplayChecks, check_replay, replay, spark_session
+from kgroup.catchup.service.second_group import second_group_of
 from kgroup.catchup.service.show import commands, damaged_refusal, plan_status
 from kgroup.catchup.service.start_condition import check_behind
 from kgroup.catchup.service.start_plan import StartRequest, may_be_pending, plan_of, plan_start
@@ -419,7 +420,8 @@ def show_may_start(reporter: Reporter, snapshot: PlanSnapshot, planned: StartPla
     if plan.release_point is not ReleasePoint.LOG_END:
         begins = f"It starts at --until, NOT at the log end. [committed, --until) is in {plan.id}."
     reporter.box((f"{plan.group} MAY START NOW", begins, *(() if planned is None else _exceptions(planned))))
-    reporter.note(f"closing this terminal stops the replay and loses nothing; to continue: {commands(snapshot).resume}")
+    stops = "stops the replay" if second_group_of(snapshot) is None else "does not stop the application"
+    reporter.note(f"closing this terminal {stops} and loses nothing; to continue: {commands(snapshot).resume}")
 
 
 def _exceptions(planned: StartPlan) -> Iterator[str]:

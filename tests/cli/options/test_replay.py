@@ -30,6 +30,7 @@ from kgroup.groups.catchup.model import (
     PlanState,
     StateRecord,
     Task,
+    ThrottleRecord,
 )
 from kgroup.model.records import OffsetRange
 from kgroup.settings.model import Setting
@@ -282,6 +283,10 @@ def test_what_is_kept_of_it_is_what_the_tasks_get() -> None:
             "--to-spark jdbc --order none --option url=u --select key --where true",
         ),
         (Delivery("session", Order.PARTITION, (), {}), ""),
+        (
+            Delivery("group", Order.PARTITION, (), {"group": "svc-gap", "delete-group": "yes"}),
+            "--to-group svc-gap --delete-group",
+        ),
     ],
 )
 def test_the_options_of_another_plan_with_the_same_delivery(delivery: Delivery, words: str) -> None:
@@ -308,6 +313,7 @@ def test_a_plan_of_another_version_is_not_continued_without_a_part_of_it(deliver
     [
         (SinkOptions(to_topic="copy", timestamps="now", partitions="key"), SpeedOptions(dead_letter_topic="dead")),
         (SinkOptions(to_files="out", format="json", where="true"), SpeedOptions(rate="5/s")),
+        (SinkOptions(to_group="svc-gap", delete_group=True), SpeedOptions()),
         (
             SinkOptions(to_command="cat", ack="line", value_format="hex"),
             SpeedOptions(lanes=2, order=Order.KEY, retries=1, backoff="1s", handler_timeout="9s"),
@@ -495,3 +501,31 @@ def test_what_the_ledger_cannot_keep_is_refused_before_anything_moves() -> None:
     """An argument whose bytes are not UTF-8, which Python gives as a lone surrogate."""
     with pytest.raises(UsageError, match=r"is not UTF-8, so the ledger cannot keep it"):
         delivery_of(found({}), ReplayOptions("files", {"dir": "/x\udcff"}))
+
+
+def test_a_plan_for_a_second_group_keeps_no_option_of_a_replay() -> None:
+    """A filter is kept, and then refused: dropped in silence, all records would be delivered."""
+    to_group = ReplayOptions("group", {"group": "svc-gap"})
+    before = Delivery("topic", Order.PARTITION, (), {"topic": "copy", "dead-letter-topic": "dead"}, {"rate": "5/s"})
+
+    made = delivery_of(found({}, before), to_group)
+    filtered = msgspec.structs.replace(before, options={"topic": "copy", "where": "true"})
+
+    assert (made.options, made.tuning, made.tasks) == ({"group": "svc-gap"}, {}, ())
+    to_group.with_kept(made, ThrottleRecord({"rate": "5/s"}, 0, "me@here")).check_lanes()
+    with pytest.raises(UsageError, match="--where and --to-group are mutually exclusive"):
+        to_group.with_kept(delivery_of(found({}, filtered), to_group), None).check_lanes()
+
+
+def test_of_a_second_group_only_its_deletion_may_change_once_it_has_the_gap() -> None:
+    delivery, handed = Delivery("group", Order.PARTITION, (), {"group": "svc-gap"}), {0: UNTOUCHED}
+
+    again = delivery_of(found(handed, delivery), ReplayOptions("group", {"group": "svc-gap", "delete-group": "yes"}))
+
+    assert again.options == {"group": "svc-gap", "delete-group": "yes"}
+    for other in (ReplayOptions("group", {"group": "other"}), ReplayOptions("topic", {"topic": "copy"})):
+        assert delivery_of(found({}, delivery), other).sink == other.sink
+        with pytest.raises(Refused, match="cannot change"):
+            delivery_of(found(handed, delivery), other)
+    with pytest.raises(Refused, match="cannot change"):
+        delivery_of(found(handed, OF_SESSION), ReplayOptions("group", {"group": "svc-gap"}))
