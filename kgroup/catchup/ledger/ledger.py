@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kgroup.catchup.ledger import transactional_ids
 from kgroup.catchup.ledger.records import RecordKey, RecordKind, encode, key_of
-from kgroup.catchup.ledger.view import LedgerView, Wanted, no_plan, nothing_wanted, refuse_overlap
+from kgroup.catchup.ledger.view import (
+    LedgerView,
+    Wanted,
+    no_plan,
+    nothing_wanted,
+    refuse_overlap,
+    refuse_unknown_redrive,
+)
 from kgroup.cluster.reader.batches import OPEN_TRANSACTION
 from kgroup.cluster.reader.to_end import PATIENCE_S, CommittedReader, Item
 from kgroup.cluster.transactions import FENCED, CommitUnknown, Fenced, Transactions
@@ -194,6 +201,7 @@ class Ledger:
                 view = LedgerView(wanted=nothing_wanted).add(self._reader.committed())
                 end = self._reader.end
             refuse_overlap(view, plan)
+            refuse_unknown_redrive(view, plan, delivery)
             transactions.begin()
             for value in (plan, state) if delivery is None else (plan, state, delivery):
                 transactions.produce(self.topic, key_of(plan.id, value).encode(), encode(value), 0)

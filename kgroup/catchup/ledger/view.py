@@ -20,6 +20,7 @@ from kgroup.catchup.ledger.records import (
     plan_of,
 )
 from kgroup.cluster.reader.to_end import Item
+from kgroup.groups.catchup.dead_letters import Redrive
 from kgroup.groups.catchup.model import (
     AppliedRate,
     CatchupPlan,
@@ -345,6 +346,37 @@ def refuse_overlap(view: LedgerView, plan: CatchupPlan) -> None:
             raise
         if error:
             raise error
+
+
+def refuse_unknown_redrive(view: LedgerView, plan: CatchupPlan, delivery: Delivery | None) -> None:
+    """Raise Refused with code ``plan-overlaps`` if a plan of the same dead letters was made since they were read.
+
+    It may have ended in the meantime: what it delivered would be delivered again.
+    """
+    redrive = None if delivery is None else Redrive.decode(delivery.options)
+    if redrive is None:
+        return
+    known = {earlier.plan_id for earlier in redrive.earlier}
+    for plan_id in view.plan_ids():
+        with suppress(KgroupError):  # of an unreadable plan it is unknown; the listing reports it
+            if plan_id in known or view.group(plan_id) is not None or not _is_redrive(view.delivery(plan_id)):
+                continue
+            other = view.plan(plan_id)
+            ids = {item.topic_id for item in (*plan.ranges, *other.ranges)} - {None}
+            if len(ids) < 2 and any(_shared(plan.ranges, other)):
+                error = Refused(
+                    f"another kgroup run made the plan {plan_id} while the dead letters of {redrive.topic} were read",
+                    hint="nothing was changed; run the same command again",
+                    code=PLAN_OVERLAPS,
+                )
+                break
+    else:
+        return
+    raise error
+
+
+def _is_redrive(delivery: Delivery | None) -> bool:
+    return delivery is not None and Redrive.decode(delivery.options) is not None
 
 
 def overlap_refusal(ranges: Sequence[GapRange], other: CatchupPlan) -> Refused | None:

@@ -102,7 +102,10 @@ def _whole_ranges(engine: CatchupEngine, topic: str, layout: TopicLayout) -> Ite
 
 def _plans(engine: CatchupEngine, topic: str, layout: TopicLayout) -> Iterator[PlanSnapshot]:
     """The plans that deliver, or have delivered, dead letters of this topic, and not of one that had its name."""
-    for plan in list_plans(engine, wanted=lambda head: head.group is None).plans:
+    listing = list_plans(engine, wanted=lambda head: head.group is None)
+    if listing.hidden is not None:
+        raise listing.hidden  # a plan may be hidden, and what it delivers would be delivered again
+    for plan in listing.plans:
         ids = {item.topic_id for item in plan.plan.ranges if item.topic == topic}
         if ids and not (layout.id and ids.isdisjoint({layout.id, None})) and _redrive(plan) is not None:
             yield plan

@@ -22,7 +22,8 @@ from kgroup.catchup.ledger.ledger import Ledger
 from kgroup.catchup.ledger.records import RecordKey, RecordKind
 from kgroup.cluster.reader.to_end import CommittedReader
 from kgroup.cluster.transactions import Fenced
-from kgroup.groups.catchup.model import CatchupPlan, PlanState
+from kgroup.groups.catchup.dead_letters import REDRIVE, EarlierPlan, Letters, Redrive
+from kgroup.groups.catchup.model import CatchupPlan, Delivery, Order, PlanState
 from kgroup.groups.catchup.verification import verify
 from kgroup.support.errors import NotFound, Refused
 from tests.helpers.catchup.ledgers import code_of, created, delivery, new_plan, progress, state, taken, written
@@ -543,3 +544,25 @@ def test_prune_forgets_what_is_finished_and_leaves_the_rest_alone(ledger: Ledger
         "else it looks like a lost one"
     )
     assert created(ledger, new_plan(done.group))
+
+
+@pytest.mark.parametrize(
+    ("known", "end", "code"), [(False, 120, "plan-overlaps"), (False, 70, None), (True, 120, None)]
+)
+def test_dead_letters_of_a_plan_made_meanwhile_are_not_delivered_again(
+    ledger: Ledger, known: bool, end: int, code: str | None
+) -> None:
+    """Both starts had read the topic before; the first plan was done before the second is written."""
+    first = new_plan(None, start=70, end=120)
+    ledger.create(first, redriven(), now_ms=NOW_MS)
+    with taken(ledger, first) as runner:
+        runner.write(state(PlanState.DONE))
+    earlier = (EarlierPlan(first.id, Letters(), True, ((0, 70, 120),)),) if known else ()
+    second = new_plan(None, start=50, end=end)
+
+    assert code_of(lambda: ledger.create(second, redriven(earlier), now_ms=NOW_MS)) == code
+
+
+def redriven(earlier: tuple[EarlierPlan, ...] = ()) -> Delivery:
+    redrive = Redrive("orders", earlier=earlier)
+    return Delivery("source", Order.PARTITION, (), {REDRIVE: redrive.encode()})
