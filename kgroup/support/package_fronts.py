@@ -11,9 +11,14 @@ import importlib.util
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader
+else:
+    Loader = object  # importlib.abc imports importlib.resources, tempfile and shutil: a quarter of kgroup.consumer
 
 
 def defer(fronts: Mapping[str, Mapping[str, str]]) -> None:
@@ -25,7 +30,7 @@ def defer(fronts: Mapping[str, Mapping[str, str]]) -> None:
     sys.meta_path.insert(0, _Finder(fronts))
 
 
-class _Finder(MetaPathFinder):
+class _Finder:
     def __init__(self, fronts: Mapping[str, Mapping[str, str]]) -> None:
         self._fronts = fronts
 
