@@ -47,6 +47,9 @@ class UnreadBounds(msgspec.Struct, frozen=True):
 
 def log_bounds(admin: TopicAdmin, partitions: Collection[TopicPartition]) -> dict[TopicPartition, UnreadBounds]:
     """The bounds of these logs; those that cannot be read are left out. Raises as ``TopicAdmin.offsets``."""
+    for topic in {tp.topic for tp in partitions}:
+        # Without its metadata, a new client's first ListOffsets may wait for 3 s (one in 60, librdkafka 2.16).
+        admin.cluster_and_partitions(topic)
     starts = admin.offsets(partitions, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED)
     stable = admin.offsets(partitions, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
     ends = admin.offsets(partitions, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
