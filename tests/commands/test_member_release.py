@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from tests.helpers.catchup.catchups import Crash, offsets
 from tests.helpers.catchup.listeners import PROTOCOLS, ListeningApplication, processed, settings_of
 from tests.helpers.command_line import CommandLine
 from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.manual import page
 from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
@@ -98,6 +100,36 @@ def test_what_is_behind_starts_at_the_log_end_and_its_gap_is_a_plan(
     assert offsets(world, group) == {(topic, 0): 121, (topic, 1): 51, (topic, 2): 31, (topic, 3): 31}
     assert not [place for place in processed(applications.file) if place in (f"{topic}:0 119", f"{topic}:1 49")]
     assert "the log end on 2 partitions" in member.says("LOG")
+
+
+def test_the_manual_s_example(
+    kgroup: CommandLine, world: KafkaWorld, behind: Crash, bootstrap: str, ledger: str
+) -> None:
+    """It polls as an application does; the names are those of the test."""
+    (text,) = re.findall(r"<!-- listener -->\n```python\n(.*?)```", page("catchup/applications.md"), re.S)
+    here = {"broker:9092": bootstrap, '"orders-svc"': repr(behind.group), '"orders"': repr(behind.topic)}
+    for there, name in (here | {'"10m", config': f'"10m", config, ledger_topic={ledger!r}'}).items():
+        assert text.count(there) == 1, there
+        text = text.replace(there, name)
+    example: dict[str, Any] = {}
+    exec(text, example)
+    read: list[tuple[int, int]] = []
+    try:
+        wait_for(lambda: read_one(example["consumer"], read) == (3, 29), "the last record of what is not behind")
+        plan = released(kgroup)
+    finally:
+        example["consumer"].close()
+
+    assert set(read) == {(3, offset) for offset in range(30)}
+    assert ranges(kgroup("catchup", "show", plan["plan_id"], "-o", "json").data[0]) == [(0, 70, 120), (1, 20, 50)]
+    assert offsets(world, behind.group).items() >= {(behind.topic, 0): 120, (behind.topic, 1): 50}.items()
+
+
+def read_one(consumer: Any, read: list[tuple[int, int]]) -> tuple[int, int] | None:
+    record = consumer.poll(0.1)
+    if record is not None and record.error() is None:
+        read.append((record.partition(), record.offset()))
+    return read[-1] if read else None
 
 
 @EACH
