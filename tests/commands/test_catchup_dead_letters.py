@@ -53,6 +53,7 @@ def die(world: KafkaWorld, dead: str, records: Sequence[Headers]) -> None:
         (("--from-dead-letters", "d", "--since", "1h", "--until", "2h"), "--since is not before --until"),
         (("--from-dead-letters", "d e"), "--from-dead-letters 'd e': not a valid topic name"),
         (("--from-dead-letters", "d", "--to-source", "--to-topic", "t"), "--to-topic and --to-source are"),
+        (("--from-dead-letters", "d", "--to-topic", "d"), "--to-topic d and --from-dead-letters d: a record cannot"),
         (("G", "--to-source"), "--to-source requires --from-dead-letters"),
         (("G", "--key", "k"), "--key requires --from-dead-letters"),
         (("G", "--max-attempts", "2"), "--max-attempts requires --from-dead-letters"),
@@ -112,6 +113,7 @@ def test_each_goes_back_once(kgroup: CommandLine, world: KafkaWorld, name: Name,
     assert plan["destination"] == "the source topics"
     again = kgroup(*words, *LOCAL, "--execute")
     assert "no dead letter to deliver: nothing to do" in again.stderr
+    assert "left out, because its dead letters" in kgroup("catchup", "prune", "--execute").stderr
     (other,) = kgroup(*words[:-1], "--to-topic", name("orders"), "-o", "json", exit_code=6).data
     assert [row["fate"] for row in other["dead_letters"]["rows"]] == ["earlier", "deliver"]
 

@@ -356,10 +356,10 @@ def refuse_unknown_redrive(view: LedgerView, plan: CatchupPlan, delivery: Delive
     redrive = None if delivery is None else Redrive.decode(delivery.options)
     if redrive is None:
         return
-    known = {earlier.plan_id for earlier in redrive.earlier}
     for plan_id in view.plan_ids():
         with suppress(KgroupError):  # of an unreadable plan it is unknown; the listing reports it
-            if plan_id in known or view.group(plan_id) is not None or not _is_redrive(view.delivery(plan_id)):
+            head = view.head(plan_id)
+            if head.offset <= redrive.ledger_offset or head.group or not _is_redrive(view.delivery(plan_id)):
                 continue
             other = view.plan(plan_id)
             ids = {item.topic_id for item in (*plan.ranges, *other.ranges)} - {None}

@@ -7,7 +7,7 @@ left out: the choices of plans are in the ledger, so it is known for each record
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 
 import msgspec.structs
@@ -17,6 +17,7 @@ from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import list_plans
 from kgroup.catchup.service.replay import ReplayOptions
 from kgroup.catchup.service.saved_records import load_saved
+from kgroup.catchup.service.show import redrive_of
 from kgroup.catchup.service.start_plan import StartRequest
 from kgroup.cluster.reader.ranges import read_ranges
 from kgroup.cluster.topics import LogView, TopicLayout
@@ -33,7 +34,7 @@ from kgroup.groups.catchup.dead_letters import (
 from kgroup.groups.catchup.gap_request import GapRequest
 from kgroup.groups.catchup.model import PlanSnapshot, PlanState
 from kgroup.groups.catchup.verification import verify
-from kgroup.model.records import OffsetRange, without
+from kgroup.model.records import OffsetRange, merged, without
 from kgroup.model.reporter import Reporter
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.settings.clients import librdkafka_config
@@ -63,11 +64,11 @@ def request_dead_letters(
     if saved is not None:
         there = list(_whole_ranges(engine, topic, layout))
         load_saved(engine, settings, saved, topic, there, execute=request.change.execute)
-    plans = tuple(_plans(engine, topic, layout))
+    plans, newest = _plans(engine, topic, layout)
     whole = tuple(_whole_ranges(engine, topic, layout))
     done = sorted(row for plan in plans for row in _delivered_whole(plan))
     ranges = [part for row in whole for part in without(row, done)]
-    redrive = Redrive(topic, letters, tuple(map(_earlier, plans)))
+    redrive = Redrive(topic, letters, tuple(earlier_plans(plans, ranges)), ledger_offset=newest)
     to_source = request.replay.sink in (None, TO_SOURCE)  # without a destination it is what the plan proposes
     counter = _scan(settings, engine.reporter, ranges, redrive, to_source=to_source)
     summary = counter.summary()
@@ -85,6 +86,8 @@ def request_dead_letters(
 
 def check_dead_letter_plan(options: ReplayOptions, topic: str | None, *, release_only: bool) -> None:
     """Raise UsageError for options that a plan of dead letters cannot have, or that only it can have; None: no such."""
+    if topic is not None and (options.sink_options or {}).get("topic") == topic:
+        raise UsageError(f"--to-topic {topic} and --from-dead-letters {topic}: a record cannot go to its own topic")
     if topic is not None and release_only:
         raise UsageError("--from-dead-letters and --release-only are mutually exclusive: no group is released")
     check_redrive(options.sink, options.where, of_dead_letters=topic is not None)
@@ -100,31 +103,44 @@ def _whole_ranges(engine: CatchupEngine, topic: str, layout: TopicLayout) -> Ite
             yield OffsetRange(*tp, view.start, view.last_stable.offset)
 
 
-def _plans(engine: CatchupEngine, topic: str, layout: TopicLayout) -> Iterator[PlanSnapshot]:
-    """The plans that deliver, or have delivered, dead letters of this topic, and not of one that had its name."""
+def _plans(engine: CatchupEngine, topic: str, layout: TopicLayout) -> tuple[tuple[PlanSnapshot, ...], int]:
+    """(the plans of dead letters of this topic, and not of one that had its name; the offset of the newest plan)"""
     listing = list_plans(engine, wanted=lambda head: head.group is None)
     if listing.hidden is not None:
         raise listing.hidden  # a plan may be hidden, and what it delivers would be delivered again
-    for plan in listing.plans:
-        ids = {item.topic_id for item in plan.plan.ranges if item.topic == topic}
-        if ids and not (layout.id and ids.isdisjoint({layout.id, None})) and _redrive(plan) is not None:
-            yield plan
+    newest = max((head.offset for head in listing.heads), default=-1)
+    return tuple(plan for plan in listing.plans if _is_of(plan, topic, layout.id)), newest
 
 
-def _redrive(plan: PlanSnapshot) -> Redrive | None:
-    return None if plan.delivery is None else Redrive.decode(plan.delivery.options)
+def _is_of(plan: PlanSnapshot, topic: str, topic_id: str | None) -> bool:
+    ids = {item.topic_id for item in plan.plan.ranges if item.topic == topic}
+    return bool(ids) and (topic_id is None or not ids.isdisjoint({topic_id, None})) and redrive_of(plan) is not None
 
 
-def _earlier(plan: PlanSnapshot) -> EarlierPlan:
-    redrive, delivery = _redrive(plan), plan.delivery
-    assert redrive is not None
-    assert delivery is not None
-    rows: Sequence[OffsetRange] = plan.plan.ranges
-    if plan.state.state is PlanState.CANCELLED:
-        left = verify(plan).undelivered
-        rows = [part for row in rows for part in without(row, left)]
-    ranges = tuple((row.partition, row.start, row.end) for row in rows)
-    return EarlierPlan(plan.plan.id, redrive.letters, delivery.sink == TO_SOURCE, ranges)
+def earlier_plans(plans: Iterable[PlanSnapshot], ranges: Sequence[OffsetRange]) -> Iterator[EarlierPlan]:
+    """What these plans deliver of ``ranges``; plans that choose the same are one, as with a start every hour."""
+    delivered: dict[tuple[Letters, bool], list[OffsetRange]] = {}
+    for plan in plans:
+        redrive, delivery = redrive_of(plan), plan.delivery
+        assert redrive is not None
+        assert delivery is not None
+        rows: Sequence[OffsetRange] = plan.plan.ranges
+        if plan.state.state is PlanState.CANCELLED:
+            left = verify(plan).undelivered
+            rows = [part for row in rows for part in without(row, left)]
+        own = delivered.setdefault((redrive.letters, delivery.sink == TO_SOURCE), [])
+        own += [part for row in rows for part in _common(row, ranges)]
+    for (letters, to_source), rows in delivered.items():
+        if rows:
+            parts = tuple((row.partition, row.start, row.end) for row in merged(rows))
+            yield EarlierPlan(letters, to_source, parts)
+
+
+def _common(row: OffsetRange, others: Iterable[OffsetRange]) -> Iterator[OffsetRange]:
+    for other in others:
+        start, end = max(row.start, other.start), min(row.end, other.end)
+        if other.tp == row.tp and start < end:
+            yield OffsetRange(*row.tp, start, end)
 
 
 def _delivered_whole(plan: PlanSnapshot) -> Iterator[OffsetRange]:

@@ -48,12 +48,13 @@ def deliver_again(snapshot: PlanSnapshot, *more: str) -> str | None:
     if not (ranges := undelivered(snapshot.plan, snapshot.progress)):
         return None
     where = ("--to-topic", "TOPIC") if snapshot.delivery is None else delivery_words(snapshot.delivery)
-    if (redrive := _redrive(snapshot)) is not None:
+    if (redrive := redrive_of(snapshot)) is not None:
         return Hint("{}", ("catchup", "start", "--from-dead-letters", redrive.topic, *where, "--execute"))
     return Hint("{}", ("catchup", "start", *range_words(ranges), *where, *more, "--execute"))
 
 
-def _redrive(snapshot: PlanSnapshot) -> Redrive | None:
+def redrive_of(snapshot: PlanSnapshot) -> Redrive | None:
+    """Which dead letters a plan delivers; None for any other plan."""
     return None if snapshot.delivery is None else Redrive.decode(snapshot.delivery.options)
 
 
@@ -62,7 +63,7 @@ def damaged_refusal(snapshot: PlanSnapshot) -> Refused:
     assert snapshot.damage is not None
     close = f"{commands(snapshot).abandon}   closes the plan"
     again = deliver_again(snapshot, "--accept", POSSIBLE_DUPLICATES)
-    if again is not None and _redrive(snapshot) is not None:
+    if again is not None and redrive_of(snapshot) is not None:
         close = f"{close}; then {again}   delivers the dead letters that are left"
     elif again is not None:
         close = f"{again}   delivers what is pending, possibly again; then {close}"

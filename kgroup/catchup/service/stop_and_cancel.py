@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from kgroup.catchup.ledger.ledger import PLAN_OPEN
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import find_plan, parse_assumed, running_plan
+from kgroup.catchup.service.read_gap import log_starts
 from kgroup.catchup.service.replay import SESSION, check_yield
 from kgroup.catchup.service.second_group import second_group_of, seen_now, why_not_withdrawn, withdraw
-from kgroup.catchup.service.show import damaged_refusal, plan_status, resume_text, summaries
+from kgroup.catchup.service.show import damaged_refusal, plan_status, redrive_of, resume_text, summaries
 from kgroup.groups.catchup import decisions
 from kgroup.groups.catchup.model import PlanSnapshot, ThrottleRecord
 from kgroup.groups.catchup.plan_state import VerifiedPlan
@@ -23,7 +24,7 @@ from kgroup.support.clock import utc_ms
 from kgroup.support.command_line import CommandLine
 from kgroup.support.errors import ExitCode, KgroupError, UsageError
 from kgroup.support.signals import defer_signals
-from kgroup.support.units import plural
+from kgroup.support.units import plural, some_of
 
 
 def cancel_plan(
@@ -125,7 +126,8 @@ def prune_plans(engine: CatchupEngine, texts: Sequence[str], *, execute: bool) -
         snapshots = (find_plan(engine, text, finished=True) for text in texts)
         states = tuple(VerifiedPlan(one, verify(one), utc_ms()).summary() for one in snapshots)
     else:
-        states = tuple(state for state in summaries(engine) if not _is_open(state))
+        finished = tuple(state for state in summaries(engine) if not _is_open(state))
+        states = tuple(_without_remembered(engine, finished))
     if not states:
         engine.reporter.note("no plan is finished: nothing to do")
     errors: tuple[RowError, ...] = ()
@@ -141,6 +143,22 @@ def prune_plans(engine: CatchupEngine, texts: Sequence[str], *, execute: bool) -
             for plan, state in ((one.snapshot.plan, one.snapshot.state) for one in states if _is_open(one))
         )
     return PrunedPlans(states, errors, execute)
+
+
+def _without_remembered(engine: CatchupEngine, states: Sequence[VerifiedPlan]) -> Iterator[VerifiedPlan]:
+    """The plans without those of dead letters that are still there: another plan would deliver them again."""
+    partitions = {item.tp for one in states if redrive_of(one.snapshot) for item in one.snapshot.plan.ranges}
+    starts, stay = log_starts(engine.cluster, partitions), []
+    for state in states:
+        ranges = state.snapshot.plan.ranges
+        if redrive_of(state.snapshot) and any(item.end > starts.get(item.tp, item.end) for item in ranges):
+            stay.append(state.snapshot.plan.id)
+        else:
+            yield state
+    if stay:
+        engine.reporter.note(
+            f"left out, because its dead letters would be delivered again: {some_of(stay)}; to prune a plan, name it"
+        )
 
 
 def _is_open(state: VerifiedPlan) -> bool:

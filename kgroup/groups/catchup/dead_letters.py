@@ -240,9 +240,8 @@ class Letters(msgspec.Struct, frozen=True):
 
 
 class EarlierPlan(msgspec.Struct, frozen=True):
-    """What another plan of the same dead-letter topic delivers: its ``letters`` in these (partition, start, end)."""
+    """What earlier plans of the same dead-letter topic deliver: these ``letters`` in these (partition, start, end)."""
 
-    plan_id: str
     letters: Letters
     to_source: bool
     ranges: tuple[tuple[int, int, int], ...]
@@ -253,12 +252,16 @@ class EarlierPlan(msgspec.Struct, frozen=True):
 
 
 class Redrive(msgspec.Struct, frozen=True):
-    """The dead letters of ``topic`` that a plan delivers; ``sources`` are the topics they name, as far as known."""
+    """The dead letters of ``topic`` that a plan delivers; ``sources`` are the topics they name, as far as known.
+
+    ``earlier`` is of the plans in the ledger up to that at offset ``ledger_offset``; -1 if there was none.
+    """
 
     topic: str
     letters: Letters = Letters()
     earlier: tuple[EarlierPlan, ...] = ()
     sources: tuple[str, ...] = ()
+    ledger_offset: int = -1
 
     def encode(self) -> str:
         """The text for a Delivery."""

@@ -201,7 +201,7 @@ def test_what_stays(one: ConsumerRecord, to_source: bool, expected: Fate) -> Non
 
 
 def earlier(letters: Letters | None = None, *, to_source: bool = True) -> EarlierPlan:
-    return EarlierPlan("cu-7f3a", letters or Letters(), to_source, ((0, 0, 6), (1, 0, 100)))
+    return EarlierPlan(letters or Letters(), to_source, ((0, 0, 6), (1, 0, 100)))
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_nothing_is_delivered_by_two_plans(
 
 def test_the_ledger_keeps_a_choice() -> None:
     letters = Letters((("orders", (1,)), ("pay", None)), ("Timeout",), ("k",), 5, 6, 7)
-    redrive = Redrive("orders-dlt", letters, (earlier(letters),), ("orders",))
+    redrive = Redrive("orders-dlt", letters, (earlier(letters),), ("orders",), 12)
 
     assert Redrive.decode({REDRIVE: redrive.encode(), "topic": "x"}) == redrive
     assert Redrive.decode({"topic": "x"}) is None
