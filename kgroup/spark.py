@@ -64,17 +64,19 @@ def gap(
     properties: Mapping[str, str] | None = None,
     timeout: str | None = None,
     kafka_options: Mapping[str, str] | None = None,
+    take_over: bool = False,
 ) -> SessionGap:
     """What is not delivered of a released plan, as DataFrames for this session. The connection is as in ``register``.
 
     ``plan`` is its id, or its group. ``chunks`` is how many chunks a DataFrame has (default: 4 for each core); the
-    first run fixes it for the plan. Nothing happens before the first group is asked for: then this run takes the plan
-    over, and ends any other run of it. ``kafka_options``: Spark's Kafka source reads, with these options of its own
-    (``kafka.security.protocol``, ...), for workers where librdkafka cannot log in or is not installed; the ledger is
-    still read and written here. Raises UsageError with Spark Connect, and as ``register``.
+    first run fixes it for the plan. Nothing happens before the first group is asked for: then this run waits for
+    35 s if another one works on the plan, and becomes its runner; with ``take_over`` at once. The other run then writes
+    no more to the ledger, but the Spark job that it has goes on. ``kafka_options``: Spark's Kafka source reads, with
+    these options of its own (``kafka.security.protocol``, ...), for workers where librdkafka cannot log in or is not
+    installed; the ledger is still read and written here. Raises UsageError with Spark Connect, and as ``register``.
     """
     settings = _settings(bootstrap_server, command_config, context, properties, timeout)
-    return SessionGap(spark, settings, _Warning(), plan, ledger_topic, chunks, kafka_options)
+    return SessionGap(spark, settings, _Warning(), plan, ledger_topic, chunks, kafka_options, take_over)
 
 
 def _settings(
@@ -84,6 +86,11 @@ def _settings(
     properties: Mapping[str, str] | None,
     timeout: str | None,
 ) -> Settings:
+    if bootstrap_server is not None and not isinstance(bootstrap_server, str):
+        raise TypeError(
+            "bootstrap_server must be text such as broker:9092; settings go into properties={...}, context= or "
+            "command_config="
+        )
     connection = Connection(
         bootstrap_server=bootstrap_server,
         command_config=None if command_config is None else Path(command_config),

@@ -133,6 +133,11 @@ class KgroupError(Exception):
             self.code = code
         if self.code in NOT_YET_CODES:
             self.exit_code = ExitCode.NOT_YET
+        self._note_hint()
+
+    def _note_hint(self) -> None:
+        """Let tracebacks, as those of notebooks, show the hint."""
+        self.__notes__ = [] if self.hint is None else [str(self.hint)]
 
     def with_context(
         self,
@@ -154,6 +159,7 @@ class KgroupError(Exception):
         error.details = (*self.details, *details)
         error.hint = self.hint if hint is None else hint
         error.cluster = self.cluster if cluster is None else cluster
+        error._note_hint()
         return error
 
 

@@ -7,12 +7,14 @@ from collections.abc import Iterator, Mapping
 from msgspec.structs import replace
 
 from kgroup.catchup.ledger.records import encode
-from kgroup.catchup.service.replay import DEAD_LETTERS, IN_GROUPS, SESSION, WHERE, ReplayOptions
+from kgroup.catchup.service.replay import DEAD_LETTERS, IN_GROUPS, WHERE, ReplayOptions
 from kgroup.catchup.sinks.spark import OF_WRITER, SELECT
 from kgroup.groups.catchup.chunks import assign_to_tasks, group_chunks
 from kgroup.groups.catchup.dead_letters import REDRIVE, TO_SOURCE
+from kgroup.groups.catchup.decisions import POSSIBLE_DUPLICATES
 from kgroup.groups.catchup.delivered import started_chunks, unfinished
 from kgroup.groups.catchup.model import CatchupPlan, Delivery, Order, PlanSnapshot, Task
+from kgroup.groups.catchup.plan_state import SESSION
 from kgroup.groups.catchup.second_group import DELETE_GROUP, SECOND_GROUP
 from kgroup.groups.catchup.yielding import LIVE, YIELD_TO
 from kgroup.support.errors import Refused, UsageError, refusal_code
@@ -110,6 +112,13 @@ def delivery_of(snapshot: PlanSnapshot, options: ReplayOptions, typed: str | Non
             tuning = {**fitting, **options.tuning}
             changed = replace(options, sink=sink, sink_options=sink_options, order=order, tuning=tuning, of_context=())
             return new_delivery(plan, changed)
+        if known.sink == SESSION:
+            back = ("catchup", "cancel", plan.id, "--accept", POSSIBLE_DUPLICATES, "--execute")
+            raise Refused(
+                f"a Spark session of its user's own has begun to deliver {plan.id}, and may have written some of it",
+                hint=Hint("continue there; or move the group back, and start again: {}", back),
+                code=OWN_SESSION,
+            )
         shown = " ".join(f"{name}={text}" for name, text in sorted(known.options.items()))
         raise Refused(
             f"{plan.id} is delivered to {known.sink} ({shown}) in order {known.order}. This cannot change after the "

@@ -28,7 +28,7 @@ from kgroup.groups.catchup.model import (
     Task,
     ThrottleRecord,
 )
-from kgroup.groups.catchup.plan_state import sink_name
+from kgroup.groups.catchup.plan_state import SESSION, sink_name
 from kgroup.groups.catchup.second_group import SECOND_GROUP
 from kgroup.groups.catchup.takeover import SIGNED_OFF
 from kgroup.groups.catchup.verification import ChunkResult
@@ -53,9 +53,6 @@ WHERE = "where"
 
 HANDLERS = ("command", "python")
 """Sinks that pass records to the user's code, several at a time with ``--lanes``."""
-
-SESSION = "session"
-"""The sink of a plan that a Spark session of the user's own delivers, with ``kgroup.spark.gap``."""
 
 IN_GROUPS = ("spark", SESSION)
 """Sinks that get the chunks in groups, one group after the other."""

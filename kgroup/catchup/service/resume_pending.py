@@ -10,11 +10,11 @@ import msgspec
 from msgspec.structs import replace
 
 from kgroup.catchup.service.engine import CatchupEngine
-from kgroup.catchup.service.replay import SESSION, ReplayOptions
+from kgroup.catchup.service.replay import ReplayOptions
 from kgroup.catchup.service.show import plan_status, summaries
 from kgroup.catchup.service.start import ResumeRequest, resume_catchup
 from kgroup.groups.catchup.pending_plans import PendingPlans, next_plan, pending_plans
-from kgroup.groups.catchup.plan_state import VerifiedPlan
+from kgroup.groups.catchup.plan_state import SESSION, VerifiedPlan
 from kgroup.groups.catchup.results import PlanStatus, ReplayedPlan
 from kgroup.groups.catchup.takeover import SIGNED_OFF
 from kgroup.settings.model import Settings

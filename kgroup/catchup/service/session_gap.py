@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from kgroup.catchup.ledger.runner import Runner
-from kgroup.catchup.service.delivery import CHUNKS_PER_SLOT, delivery_of, require_known
+from kgroup.catchup.service.delivery import CHUNKS_PER_SLOT, SINK_SET, delivery_of, require_known
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import find_plan, open_engine
 from kgroup.catchup.service.read_gap import log_starts
-from kgroup.catchup.service.replay import SESSION, WHERE, ReplayOptions, ReplayResult
+from kgroup.catchup.service.replay import WHERE, ReplayOptions, ReplayResult
 from kgroup.catchup.service.replay_run import require_still_same_topics, verify_replay
 from kgroup.catchup.service.show import damaged_refusal
 from kgroup.catchup.service.start import refusal_of, take_over_released
@@ -30,17 +30,21 @@ from kgroup.catchup.spark.chunk_groups import (
 )
 from kgroup.catchup.spark.kafka_source import source_options
 from kgroup.catchup.spark.notebook import send_code
+from kgroup.cluster.deadline import Deadline
 from kgroup.groups.catchup import decisions
 from kgroup.groups.catchup.delivered import undelivered_range, unfinished
-from kgroup.groups.catchup.model import Chunk, ChunkProgress
+from kgroup.groups.catchup.model import Chunk, ChunkProgress, PlanSnapshot
+from kgroup.groups.catchup.plan_state import SESSION, VerifiedPlan, sink_name
 from kgroup.groups.catchup.steps import AlreadyDone
-from kgroup.groups.catchup.verification import ChunkResult, Verification
+from kgroup.groups.catchup.verification import ChunkResult, Verification, verify
 from kgroup.model.records import OffsetRange
 from kgroup.model.reporter import Reporter
 from kgroup.settings.clients import replay_config
 from kgroup.settings.model import Settings
 from kgroup.support.clock import utc_ms
 from kgroup.support.errors import KgroupError, Refused, UsageError, refusal_code
+from kgroup.support.hint import Hint
+from kgroup.support.stdout_reader import pause
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -58,7 +62,18 @@ NOT_COMPLETE = refusal_code(
     "See the ranges in the message. The page of catchup show has them, too.",
 )
 
+AT_WORK = refusal_code(
+    "at-work",
+    "kgroup.spark.gap",
+    "Another run works on the plan: both would write the same records.",
+    "Wait for its end, or end it: kgroup catchup stop PLAN --execute, and its Spark job.",
+    not_yet=True,
+)
+
 _HEARTBEAT_S = 5.0
+_KILLED_WITHIN_S = 35.0
+"""A run that was killed is silent for so long that it counts as ended."""
+_LOOK_EVERY_S = 1.0
 _MOST_RANGES = 3
 
 
@@ -130,6 +145,7 @@ class SessionGap:
         ledger: str | None,
         chunks: int | None,
         kafka_options: Mapping[str, str] | None = None,
+        take_over: bool = False,
     ) -> None:
         context = getattr(spark, "sparkContext", None)
         if context is None:
@@ -140,7 +156,7 @@ class SessionGap:
         if chunks is not None and chunks < 1:
             raise UsageError(f"chunks must be at least 1, not {chunks}")
         self._spark, self._settings, self._reporter = spark, settings, reporter
-        self._plan, self._ledger = plan, ledger
+        self._plan, self._ledger, self._takes_over = plan, ledger, take_over
         self._chunks = chunks or CHUNKS_PER_SLOT * context.defaultParallelism
         self._kafka_options = kafka_options
         if kafka_options is not None:
@@ -173,10 +189,13 @@ class SessionGap:
     def _groups(self) -> Generator[ChunkGroup, None, None]:
         with open_engine(self._settings, self._reporter, self._ledger) as engine:
             snapshot = find_plan(engine, self._plan)
-            decision = engine.preview(snapshot, decisions.resume)
             if snapshot.is_damaged:
                 raise damaged_refusal(snapshot)
+            if not self._takes_over:
+                snapshot = self._after_other_run(engine, snapshot)
+            decision = engine.preview(snapshot, decisions.resume)
             if isinstance(decision, AlreadyDone):
+                self._require_own(snapshot)
                 self._end(engine.verification(snapshot))
                 return
             if (refusal := refusal_of(decision)) is not None:
@@ -196,6 +215,39 @@ class SessionGap:
                     self._end(ended.state.verification)
                 else:
                     self._end(engine.verification(runner.snapshot))
+
+    def _after_other_run(self, engine: CatchupEngine, snapshot: PlanSnapshot) -> PlanSnapshot:
+        """Wait until no other run works on the plan, as one that was killed. Raises Refused [at-work]."""
+        plan, until, told = snapshot.plan, Deadline.after(_KILLED_WITHIN_S), False
+        while snapshot.state.state.is_open:
+            state = VerifiedPlan(snapshot, verify(snapshot), engine.now_ms())
+            if not state.is_at_work:
+                break
+            if until.passed:
+                raise Refused(
+                    f"another run works on {plan.id}: {state.runner_text}. Both would write the same records",
+                    hint=Hint("wait, or end it: {} and its Spark job", ("catchup", "stop", plan.id, "--execute")),
+                    code=AT_WORK,
+                )
+            if not told:
+                self._reporter.warn(
+                    f"{plan.id}: waiting for another run to end, or to fall silent: {state.runner_text}"
+                )
+            told = True
+            pause(_LOOK_EVERY_S)
+            snapshot = engine.ledger.read(plan.id, snapshot.offset, lenient=True)
+        return snapshot
+
+    def _require_own(self, snapshot: PlanSnapshot) -> None:
+        """Raise Refused [sink-set] for a plan that was delivered elsewhere: this session gets nothing of it."""
+        delivery = snapshot.delivery
+        if delivery is not None and delivery.sink != SESSION:
+            where = sink_name(delivery.sink, delivery.options)
+            raise Refused(
+                f"{snapshot.plan.id} is delivered to {where} already, so nothing of it is left for this session",
+                hint='spark.read.format("kgroup").option("plan", ...) reads all of it again',
+                code=SINK_SET,
+            )
 
     def _deliver(self, engine: CatchupEngine, runner: Runner) -> Generator[ChunkGroup, None, list[ChunkResult]]:
         """Yield the groups that are left; returns what was counted of them."""

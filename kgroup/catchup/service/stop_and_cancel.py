@@ -10,12 +10,12 @@ from kgroup.catchup.ledger.ledger import PLAN_OPEN
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import find_plan, parse_assumed, running_plan
 from kgroup.catchup.service.read_gap import log_starts
-from kgroup.catchup.service.replay import SESSION, check_yield
+from kgroup.catchup.service.replay import check_yield
 from kgroup.catchup.service.second_group import second_group_of, seen_now, why_not_withdrawn, withdraw
 from kgroup.catchup.service.show import damaged_refusal, plan_status, redrive_of, resume_text, summaries
 from kgroup.groups.catchup import decisions
 from kgroup.groups.catchup.model import PlanSnapshot, ThrottleRecord
-from kgroup.groups.catchup.plan_state import VerifiedPlan
+from kgroup.groups.catchup.plan_state import SESSION, VerifiedPlan
 from kgroup.groups.catchup.results import Cancellation, PlanStatus, PrunedPlans
 from kgroup.groups.catchup.steps import AlreadyDone, Decision, Refuse, Situation
 from kgroup.groups.catchup.verification import verify

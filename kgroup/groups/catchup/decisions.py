@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from kgroup.groups.catchup.delivered import lowest_undelivered, started_chunks, undelivered, unfinished
+from kgroup.groups.catchup.delivered import delivered_to, lowest_undelivered, started_chunks, undelivered, unfinished
 from kgroup.groups.catchup.model import ExplainedRange, GapRange, PlanState
 from kgroup.groups.catchup.offset_moves import (
     back_to_origin,
@@ -18,6 +18,7 @@ from kgroup.groups.catchup.offset_moves import (
     release_moves,
     restore_moves,
 )
+from kgroup.groups.catchup.plan_state import SESSION
 from kgroup.groups.catchup.release_evidence import ReleaseEvidence
 from kgroup.groups.catchup.steps import (
     AlreadyDone,
@@ -236,7 +237,8 @@ def _cancel_released(now: Situation, twice: bool) -> Decision:
     again = find_reprocessed(now, moves)
     if not twice and handed_over:
         if lowest:
-            return _duplicates(now, f"a part of {plan.id} is delivered already", again)
+            surely = any(delivered_to(chunk, progress) > chunk.start for chunk in plan.chunks)
+            return _duplicates(now, f"a part of {plan.id} {'is' if surely else 'may be'} delivered already", again)
         hint = Hint("{} verifies it and closes the plan", ("catchup", "resume", plan.id, "--execute"))
         return _refuse(DELIVERED, f"{plan.id} is delivered completely: no offset needs to be moved back", hint)
     objection = None if twice else _not_where_released(now, again)
@@ -363,14 +365,17 @@ def _deleted(now: Situation, ranges: Iterable[GapRange]) -> Refuse:
 
 
 def _duplicates(now: Situation, why: str, again: Iterable[ExplainedRange]) -> Refuse:
-    plan = now.ledgered.plan
+    plan, delivery = now.ledgered.plan, now.ledgered.delivery
     rows = _few(f"{row}: {row.reason}" for row in again)
+    hint = Hint(
+        "--accept possible-duplicates moves the group back; {} delivers the rest instead",
+        ("catchup", "resume", plan.id, "--execute"),
+    )
+    if delivery is not None and delivery.sink == SESSION:
+        hint = Hint("--accept possible-duplicates moves the group back; kgroup.spark.gap delivers the rest instead")
     return _refuse(
         POSSIBLE_DUPLICATES,
         f"{why}. Moving {plan.group} back would make it process these records again.",
-        Hint(
-            "--accept possible-duplicates moves the group back; {} delivers the rest instead",
-            ("catchup", "resume", plan.id, "--execute"),
-        ),
+        hint,
         rows,
     )

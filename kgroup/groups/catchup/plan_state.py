@@ -17,6 +17,9 @@ from kgroup.support.instants import short_time
 from kgroup.support.redact import redact
 from kgroup.support.units import human_count, plural
 
+SESSION = "session"
+"""The sink of a plan that a Spark session of the user's own delivers, with ``kgroup.spark.gap``."""
+
 _SEEN_LATELY_MS = 30_000
 """A runner whose last heartbeat is not older is at work."""
 _BEATS_WITHIN_S = 15.0

@@ -8,7 +8,7 @@ from msgspec.structs import astuple
 
 from kgroup.groups.catchup.delivered import next_deadline_ms
 from kgroup.groups.catchup.model import PlanState, RangeVerification
-from kgroup.groups.catchup.plan_state import PlanCommands, VerifiedPlan, offsets_text
+from kgroup.groups.catchup.plan_state import SESSION, PlanCommands, VerifiedPlan, offsets_text
 from kgroup.groups.catchup.replay_rate import ReplayRate, applied_text, range_key
 from kgroup.groups.catchup.results import Cancellation, PlanStatus
 from kgroup.groups.catchup.steps import AlreadyDone, Close, MoveBack
@@ -213,6 +213,13 @@ def _table(partitions: Sequence[RangeVerification], rate: ReplayRate | None, *, 
 
 
 def _next(state: VerifiedPlan, typed: PlanCommands) -> Iterator[str]:
+    delivery = state.snapshot.delivery
+    if delivery is not None and delivery.sink == SESSION and state.phase in ("replaying", "stopped"):
+        if state.phase == "replaying" and not state.is_overdue:
+            yield f"{typed.stop}   stops the replay; nothing is lost"
+        else:
+            yield f'kgroup.spark.gap(spark, "{state.snapshot.plan.id}")   in its program or notebook continues the plan'
+        return
     match state.phase:
         case "replaying":
             if state.is_overdue:

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import venv
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,6 +27,7 @@ from tests.helpers.java import fetched, manifest_of
 from tests.helpers.kafka_world import KafkaWorld
 from tests.helpers.manual import page
 from tests.helpers.places import DATA, ROOT
+from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 
@@ -139,13 +141,52 @@ def test_another_run_takes_the_plan_over(kgroup: CommandLine, spark: SparkSessio
 
     def overtaken(df: DataFrame, chunk: ChunkGroup) -> None:
         df.count()
-        gap(spark, plan).for_each(lambda df, _: df.count())
+        gap(spark, plan, take_over=True).for_each(lambda df, _: df.count())
 
     with pytest.raises(Refused) as raised:
         gap(spark, plan, chunks=1).for_each(overtaken)
 
     assert raised.value.code == "superseded"
     assert shown(kgroup, plan)["totals"]["verified"]
+
+
+def test_a_run_at_work_is_waited_for(kgroup: CommandLine, spark: SparkSession, crashed: Crash) -> None:
+    """A cell that is run again while its first run still writes: both would write the group."""
+    plan, ended = released(kgroup, crashed), list[Any]()
+
+    def again() -> None:
+        with pytest.warns(UserWarning, match="waiting for another run to end"):
+            ended.append(gap(spark, plan).for_each(lambda df, _: pytest.fail("the first run delivers it")))
+
+    second = threading.Thread(target=again)
+
+    def write(df: DataFrame, chunk: ChunkGroup) -> None:
+        df.count()
+        second.start()
+        wait_for(lambda: second.is_alive() and shown(kgroup, plan)["phase"] == "replaying", "the second run")
+
+    gap(spark, plan).for_each(write)
+    second.join(60)
+
+    assert [(proof.complete, proof.totals().possible_duplicate_count) for proof in ended] == [(True, 0)]
+
+
+@pytest.mark.soak
+def test_a_plan_that_is_delivered_elsewhere_is_an_error(
+    kgroup: CommandLine, spark: SparkSession, crashed: Crash, tmp_path: Path
+) -> None:
+    plan = released(kgroup, crashed)
+    kgroup("catchup", "resume", plan, "--to-files", str(tmp_path / "gap"), "--execute")
+
+    with pytest.raises(Refused, match=f"{plan} is delivered to files .* already") as raised:
+        gap(spark, plan).for_each(lambda df, _: df.count())
+
+    assert raised.value.code == "sink-set"
+
+
+def test_settings_are_no_address(spark: SparkSession) -> None:
+    with pytest.raises(TypeError, match="settings go into properties"):
+        gap(spark, "cu-7f3a", {"bootstrap.servers": "b:1"})  # type: ignore[arg-type]
 
 
 def test_lost_records_are_an_error(kgroup: CommandLine, world: KafkaWorld, spark: SparkSession, crashed: Crash) -> None:

@@ -30,7 +30,7 @@ def main(plan: str, directory: str, killed_at: int, jars: str | None = None) -> 
             os.kill(os.getpid(), signal.SIGKILL)
 
     source = None if jars is None else {"kafka.client.id": "reports", "minPartitions": "3"}
-    proof = kgroup.spark.gap(spark, plan, chunks=1, kafka_options=source).for_each(write)
+    proof = kgroup.spark.gap(spark, plan, chunks=1, kafka_options=source, take_over=True).for_each(write)
     sys.stdout.write(f"{proof.complete} {proof.delivered} {proof.totals().possible_duplicate_count}\n")
 
 
