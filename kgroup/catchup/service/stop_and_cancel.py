@@ -122,13 +122,14 @@ def throttle_plan(
 
 def prune_plans(engine: CatchupEngine, texts: Sequence[str], *, execute: bool) -> PrunedPlans:
     """Prune finished plans: the named ones, or all."""
+    finished: tuple[VerifiedPlan, ...] = ()
     if texts:
         snapshots = (find_plan(engine, text, finished=True) for text in texts)
         states = tuple(VerifiedPlan(one, verify(one), utc_ms()).summary() for one in snapshots)
     else:
         finished = tuple(state for state in summaries(engine) if not _is_open(state))
         states = tuple(_without_remembered(engine, finished))
-    if not states:
+    if not (states or finished):
         engine.reporter.note("no plan is finished: nothing to do")
     errors: tuple[RowError, ...] = ()
     plans = [state.snapshot.plan.id for state in states]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from kgroup.groups.catchup.dead_letters import TO_SOURCE
+from kgroup.groups.catchup.dead_letters import REDRIVE, TO_SOURCE
 from kgroup.groups.catchup.delivered import is_exactly_once, next_deadline_ms
 from kgroup.groups.catchup.model import AppliedRate, PlanPhase, PlanSnapshot, PlanState
 from kgroup.groups.catchup.second_group import SECOND_GROUP
@@ -15,7 +15,7 @@ from kgroup.groups.catchup.verification import CatchupTotals, Verification
 from kgroup.support.durations import format_duration
 from kgroup.support.instants import short_time
 from kgroup.support.redact import redact
-from kgroup.support.units import human_count, plural
+from kgroup.support.units import human_count, plural, some_of
 
 SESSION = "session"
 """The sink of a plan that a Spark session of the user's own delivers, with ``kgroup.spark.gap``."""
@@ -163,6 +163,8 @@ class VerifiedPlan(msgspec.Struct, frozen=True):
         what = plan.group or plural(len(plan.ranges), "range")
         if delivery is None:
             return what
+        if REDRIVE in delivery.options:
+            what = f"dead letters of {some_of(sorted({item.topic for item in plan.ranges}))}"
         sink = sink_name(delivery.sink, delivery.options).removeprefix("topic ")
         return f"{what} -> {sink}"
 
