@@ -104,18 +104,21 @@ def test_a_source_that_does_not_exist_is_not_created(world: KafkaWorld, bootstra
 def test_exactly_once_to_each_source_however_often_the_worker_dies(
     world: KafkaWorld, bootstrap: str, name: Name, tmp_path: Path
 ) -> None:
-    dead, source = world.topic(name("dlt")), world.topic(name("orders"), partitions=4)
-    feed(bootstrap, dead, source, 4000)
-    with replay(bootstrap, name("ledger"), [(dead, 0, 0, 1500), (dead, 0, 1500, 4000)]) as plan:
+    count, dead, source = 8000, world.topic(name("dlt")), world.topic(name("orders"), partitions=4)
+    feed(bootstrap, dead, source, count)
+    with replay(bootstrap, name("ledger"), [(dead, 0, 0, 3000), (dead, 0, 3000, count)]) as plan:
 
         def spec(number: int, limit: RateLimit | None) -> TaskSpec:
-            bounds = TransactionBounds(records=200)
+            bounds = TransactionBounds(records=130)
             return plan.spec("source", options(dead), number, rate=limit, bounds=bounds)
 
-        assert killed_over_and_over(plan, spec, tmp_path, 4, 800) >= 4
+        def hit() -> bool:
+            return len(seen(bootstrap, source, "read_uncommitted")) > len(seen(bootstrap, source))
+
+        killed_over_and_over(plan, spec, tmp_path, 5, 400, hit)
         proof = plan.proof()
 
     found = seen(bootstrap, source)
-    assert sorted(map(str, sources(found))) == sorted(f"{dead}:0:{n}" for n in range(4000) if n % 5)
-    assert (proof.complete, proof.records, proof.delivered) == (True, 4000, 3200)
-    assert len(seen(bootstrap, source, "read_uncommitted")) > len(found), "no kill hit an open transaction"
+    assert sorted(map(str, sources(found))) == sorted(f"{dead}:0:{n}" for n in range(count) if n % 5)
+    assert (proof.complete, proof.records, proof.delivered) == (True, count, count * 4 // 5)
+    assert hit(), "no kill hit an open transaction"
