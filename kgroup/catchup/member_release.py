@@ -41,8 +41,6 @@ from kgroup.support.user import whoami
 LOG = logging.getLogger("kgroup.consumer")
 
 _PARALLELISM = 4
-_PATIENCE_S = 2.0
-"""How long an open transaction of another run may hide the ledger's newest records."""
 
 
 T = TypeVar("T")
@@ -222,7 +220,8 @@ class _Recording:
         if not ranges:
             return GapSurvey((), ())
         self.ledger.prepare()
-        listing = self.ledger.list(patience_s=_PATIENCE_S, wanted=affecting({group}))
+        # Of many members that start at once, some are always in a transaction: 2 s were too short for 6 of 100.
+        listing = self.ledger.list(patience_s=self._settings.timeout_s, wanted=affecting({group}))
         if listing.hidden is not None:
             raise listing.hidden
         if listing.headless:
