@@ -6,11 +6,14 @@ import json
 import re
 from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
 from tests.helpers.catchup.catchups import KINDS, Crash, crash, offsets, plan_id
+from tests.helpers.catchup.listeners import ListeningApplication, processed, settings_of
 from tests.helpers.command_line import CommandLine
+from tests.helpers.conversion import to_consumer
 from tests.helpers.kafka_proxy import OFFSET_COMMIT, Fault, Loss, ProxiedBroker
 from tests.helpers.kafka_world import KafkaWorld
 from tests.helpers.members import Members
@@ -141,6 +144,41 @@ def test_of_five_pods_that_start_at_once_one_makes_the_plan(
     assert [(each["plan_id"], each["state"]) for each in listed] == [(plan["plan_id"], "released")]
     assert offsets(world, crashed.group) == crashed.released
     assert world.exact(bystander) == others
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("protocol", ["eager", "consumer"])
+def test_five_pods_whose_applications_start_after_it(
+    kgroup: CommandLine, world: KafkaWorld, name: Name, ledger: str, tmp_path: Path, protocol: str
+) -> None:
+    """An application starts when its own init container has ended, while others still run."""
+    topic, group = world.topic(name("orders"), PODS), name("svc")
+    for partition in range(PODS):
+        world.produce(topic, 150, partition)
+    world.commit(group, {(topic, partition): 20 for partition in range(PODS)})
+    if protocol == "consumer":
+        to_consumer(world, group)
+    words = ("catchup", "start", group, "--if-behind", "100", "--if-empty", *RELEASE)
+    files = [tmp_path / f"processed-{number}" for number in range(PODS)]
+    members: list[ListeningApplication] = []
+    with ExitStack() as stack:
+        inits = [stack.enter_context(running(*words)) for _ in range(PODS)]
+        for file in files:
+            ended = wait_for(lambda: next((one for one in inits if one.process.poll() is not None), None), "an end")
+            ended.ends(0)
+            inits.remove(ended)
+            settings = settings_of(protocol, world.bootstrap, group)
+            application = ListeningApplication(settings, topic, file, ledger, behind=1_000_000)
+            members.append(stack.enter_context(application))
+        wait_for(lambda: all(member.has_partitions for member in members), "a partition for each")
+        for partition in range(PODS):
+            world.produce(topic, 10, partition)
+        wait_for(lambda: processed(*files).total() >= 10 * PODS, "all of the new records", 60)
+
+    (plan,) = kgroup("catchup", "list", "-o", "json").data
+    shown = kgroup("catchup", "show", plan["plan_id"], "-o", "json").data[0]
+    assert [(row["start"], row["end"]) for row in shown["ranges"]] == [(20, 150)] * PODS
+    assert processed(*files) == {f"{topic}:{partition} {150 + n}": 1 for partition in range(PODS) for n in range(10)}
 
 
 def test_a_pod_waits_for_the_release_of_another_one(proxied: ProxiedBroker, name: Name) -> None:
