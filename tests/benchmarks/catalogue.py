@@ -37,6 +37,7 @@ BENCHMARKS = (
     "catchup_first",
     "catchup_partitions",
     "catchup_fleet",
+    "catchup_listener",
     "catchup_live",
     "catchup_whole",
 )
