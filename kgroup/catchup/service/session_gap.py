@@ -66,7 +66,7 @@ AT_WORK = refusal_code(
     "at-work",
     "kgroup.spark.gap",
     "Another run works on the plan: both would write the same records.",
-    "Wait for its end, or end it: kgroup catchup stop PLAN --execute, and its Spark job.",
+    "Wait for its end. Or end it with catchup stop, and end its Spark job.",
     not_yet=True,
 )
 
