@@ -221,6 +221,29 @@ def test_a_member_that_was_expelled_before_its_commit_moves_nothing(
     assert processed(applications.file)[f"{topic}:0 100"] == 1
 
 
+@pytest.mark.soak
+@EACH
+def test_a_member_that_was_expelled_moves_nothing_of_an_empty_group(
+    kgroup: CommandLine, world: KafkaWorld, applications: Applications, protocol: str
+) -> None:
+    """An Empty group takes commits without a generation. An operator has closed the plan; the member makes another."""
+    group = applications.behind.group
+    if protocol == "consumer":
+        world.configure_group(group, consumer_session_timeout_ms="1000")
+    paused = applications.start(protocol, 1_000, at={"before-commit": signal.SIGSTOP}, within_s=600.0)
+    paused.says("BEFORE-COMMIT")
+    wait_for(lambda: world.groups()[group][1] == "empty", "an Empty group")
+    (plan,) = plans(kgroup)
+    kgroup("catchup", "cancel", plan["plan_id"], "--execute")
+
+    paused.process.send_signal(signal.SIGCONT)
+
+    assert "UNKNOWN_MEMBER_ID" in paused.says("is not caught up")
+    again = released(kgroup)
+    assert again["plan_id"] != plan["plan_id"]
+    assert ranges(kgroup("catchup", "show", again["plan_id"], "-o", "json").data[0]) == [(0, 70, 120), (1, 20, 50)]
+
+
 @pytest.mark.parametrize("protocol", ["eager", pytest.param("cooperative", marks=pytest.mark.soak)])
 def test_a_member_that_was_expelled_does_not_close_the_plan_of_its_successor(
     kgroup: CommandLine, world: KafkaWorld, applications: Applications, protocol: str
