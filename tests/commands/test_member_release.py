@@ -21,6 +21,9 @@ from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 EACH = pytest.mark.parametrize("protocol", PROTOCOLS)
+ONE_EVERY_DAY = pytest.mark.parametrize(
+    "protocol", [pytest.param(each, marks=() if each == "eager" else pytest.mark.soak) for each in PROTOCOLS]
+)
 
 
 @pytest.fixture
@@ -150,7 +153,7 @@ def test_a_plan_of_a_member_is_cancelled_as_any_other(
     assert [one["state"] for one in plans(kgroup)] == ["cancelled"]
 
 
-@EACH
+@ONE_EVERY_DAY
 def test_killed_between_the_ledger_and_the_commit(
     kgroup: CommandLine, world: KafkaWorld, applications: Applications, protocol: str
 ) -> None:
@@ -174,7 +177,7 @@ def test_killed_between_the_ledger_and_the_commit(
     assert offsets(world, group)[topic, 0] == 120
 
 
-@EACH
+@ONE_EVERY_DAY
 def test_killed_between_the_commit_and_the_ledger(
     kgroup: CommandLine, world: KafkaWorld, applications: Applications, protocol: str
 ) -> None:
@@ -196,7 +199,7 @@ def test_killed_between_the_commit_and_the_ledger(
     assert offsets(world, group)[topic, 0] == 121
 
 
-@EACH
+@ONE_EVERY_DAY
 def test_a_member_that_was_expelled_before_its_commit_moves_nothing(
     kgroup: CommandLine, world: KafkaWorld, applications: Applications, protocol: str
 ) -> None:

@@ -124,7 +124,7 @@ def test_a_broker_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr("kgroup.cluster.topic_admin.admin_client", lambda *_: Admin())
 
-    with pytest.raises(Unreachable, match=r"^brokers cannot be reached: c:9092$"):
+    with pytest.raises(Unreachable, match=r"^brokers cannot be reached: c:9092\n"):
         reach_brokers({}, timeout_s=1)
     assert listings == []
 
