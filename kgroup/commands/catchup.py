@@ -179,8 +179,11 @@ def _check_report(speed: SpeedOptions) -> None:
 def list_(
     run: Invocation,
     ledger: LedgerOptions,
-    groups: Annotated[
-        list[str] | None, typer.Argument(metavar="[GROUP]...", help="Only plans of these groups.", show_default=False)
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[PLAN|GROUP]...", help="Only these plans, or plans of these groups.", show_default=False
+        ),
     ] = None,
     verbose: Annotated[bool, VERBOSE] = False,
 ) -> Outcome:
@@ -199,7 +202,7 @@ def list_(
     Rights: READ ledger
     """
     with open_engine(run.settings, run.reporter, ledger.ledger_topic) as engine:
-        return list_outcome(show_plans(engine, groups or ()), engine.cluster.ref, verbose=verbose)
+        return list_outcome(show_plans(engine, names or ()), engine.cluster.ref, verbose=verbose)
 
 
 def show(

@@ -323,6 +323,7 @@ def test_nothing_moves_before_a_worker_has_tried(
     assert [plan["plan_id"] for plan in kgroup("catchup", "list", "-o", "json").data] == [released]
 
 
+@pytest.mark.soak
 def test_the_trial_alone(kgroup: CommandLine, name: Name, world: KafkaWorld, tmp_path: Path) -> None:
     """It needs no group and leaves nothing; it fails as the start would."""
     to_files = ("--to-files", str(tmp_path / "gap"), "--format", "json")

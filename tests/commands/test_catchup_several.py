@@ -40,6 +40,7 @@ def test_five_plans_are_one_row(kgroup: CommandLine, world: KafkaWorld, crashed:
     assert (len(page), page[-1]) == (3, "each plan: --verbose")
     assert all(plan in verbose for plan in plans)
     assert len(kgroup("catchup", "list", crashed.group, "-o", "json").data) == 5
+    assert [row["plan_id"] for row in kgroup("catchup", "list", plans[1], "-o", "json").data] == [plans[1]]
 
 
 def test_cancelled_by_the_group_the_newest_first(

@@ -14,7 +14,7 @@ from kgroup.groups.catchup.dead_letters import REDRIVE, TO_SOURCE
 from kgroup.groups.catchup.decisions import POSSIBLE_DUPLICATES
 from kgroup.groups.catchup.delivered import started_chunks, unfinished
 from kgroup.groups.catchup.model import CatchupPlan, Delivery, Order, PlanSnapshot, Task
-from kgroup.groups.catchup.plan_state import SESSION
+from kgroup.groups.catchup.plan_state import SESSION, sink_name
 from kgroup.groups.catchup.second_group import DELETE_GROUP, SECOND_GROUP
 from kgroup.groups.catchup.yielding import LIVE, YIELD_TO
 from kgroup.support.errors import Refused, UsageError, refusal_code
@@ -128,6 +128,19 @@ def delivery_of(snapshot: PlanSnapshot, options: ReplayOptions, typed: str | Non
         )
     added = {name: text for name, text in (options.sink_options or {}).items() if name in _ADDED}
     return replace(known, options={**known.options, **added}, tuning={**known.tuning, **options.tuning})
+
+
+def delivered_elsewhere(snapshot: PlanSnapshot, sink: str | None, options: Mapping[str, str]) -> Refused | None:
+    """Refused [sink-set] for a plan that is done, if its records went elsewhere than to the destination named now."""
+    known, main = snapshot.delivery, _MAIN_OPTIONS.get(sink or "", "")
+    if known is None or sink is None or (sink == known.sink and options.get(main) == known.options.get(main)):
+        return None
+    there, here = sink_name(known.sink, known.options), sink_name(sink, dict(options))
+    return Refused(
+        f"{snapshot.plan.id} is done: it was delivered to {there}, so nothing of it is left for {here}",
+        hint="catchup start --range TOPIC:PARTITION=START-END delivers records again",
+        code=SINK_SET,
+    )
 
 
 def require_known(delivery: Delivery, plan_id: str) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from kgroup.catchup.ledger.runner import Runner
-from kgroup.catchup.service.delivery import CHUNKS_PER_SLOT, SINK_SET, delivery_of, require_known
+from kgroup.catchup.service.delivery import CHUNKS_PER_SLOT, delivered_elsewhere, delivery_of, require_known
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import find_plan, open_engine
 from kgroup.catchup.service.read_gap import log_starts
@@ -34,7 +34,7 @@ from kgroup.cluster.deadline import Deadline
 from kgroup.groups.catchup import decisions
 from kgroup.groups.catchup.delivered import undelivered_range, unfinished
 from kgroup.groups.catchup.model import Chunk, ChunkProgress, PlanSnapshot
-from kgroup.groups.catchup.plan_state import SESSION, VerifiedPlan, sink_name
+from kgroup.groups.catchup.plan_state import SESSION, VerifiedPlan
 from kgroup.groups.catchup.steps import AlreadyDone
 from kgroup.groups.catchup.verification import ChunkResult, Verification, verify
 from kgroup.model.records import OffsetRange
@@ -195,7 +195,8 @@ class SessionGap:
                 snapshot = self._after_other_run(engine, snapshot)
             decision = engine.preview(snapshot, decisions.resume)
             if isinstance(decision, AlreadyDone):
-                self._require_own(snapshot)
+                if (elsewhere := delivered_elsewhere(snapshot, SESSION, {})) is not None:
+                    raise elsewhere
                 self._end(engine.verification(snapshot))
                 return
             if (refusal := refusal_of(decision)) is not None:
@@ -237,17 +238,6 @@ class SessionGap:
             pause(_LOOK_EVERY_S)
             snapshot = engine.ledger.read(plan.id, snapshot.offset, lenient=True)
         return snapshot
-
-    def _require_own(self, snapshot: PlanSnapshot) -> None:
-        """Raise Refused [sink-set] for a plan that was delivered elsewhere: this session gets nothing of it."""
-        delivery = snapshot.delivery
-        if delivery is not None and delivery.sink != SESSION:
-            where = sink_name(delivery.sink, delivery.options)
-            raise Refused(
-                f"{snapshot.plan.id} is delivered to {where} already, so nothing of it is left for this session",
-                hint='spark.read.format("kgroup").option("plan", ...) reads all of it again',
-                code=SINK_SET,
-            )
 
     def _deliver(self, engine: CatchupEngine, runner: Runner) -> Generator[ChunkGroup, None, list[ChunkResult]]:
         """Yield the groups that are left; returns what was counted of them."""

@@ -146,12 +146,12 @@ class FollowedPlan:
         return replace(status, rate=self._samples.rate(state.verification))
 
 
-def show_plans(engine: CatchupEngine, groups: Sequence[str]) -> tuple[VerifiedPlan, ...]:
-    """All plans, or those of some groups, in the order in which they are shown."""
-    states = summaries(engine, lambda head: not groups or head.group in groups)
+def show_plans(engine: CatchupEngine, names: Sequence[str]) -> tuple[VerifiedPlan, ...]:
+    """All plans, or those of some groups or with some ids, in the order in which they are shown."""
+    states = summaries(engine, lambda head: not names or head.group in names or head.id in names)
     shown = tuple(sorted(states, key=list_order))
     if not shown:
-        of = f" of {', '.join(groups)}" if groups else ""
+        of = f" of {', '.join(names)}" if names else ""
         engine.reporter.note(f"no catch-up{of} in {engine.ledger.topic}")
     return shown
 

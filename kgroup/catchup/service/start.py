@@ -12,7 +12,14 @@ from msgspec.structs import replace
 
 from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.ledger.transactional_ids import of_group
-from kgroup.catchup.service.delivery import SINK_SET, deal_again, delivery_of, new_delivery, require_known
+from kgroup.catchup.service.delivery import (
+    SINK_SET,
+    deal_again,
+    delivered_elsewhere,
+    delivery_of,
+    new_delivery,
+    require_known,
+)
 from kgroup.catchup.service.engine import CatchupEngine
 from kgroup.catchup.service.lookup import find_plan, parse_assumed
 from kgroup.catchup.service.rehearsal import rehearse
@@ -213,8 +220,7 @@ def resume_catchup(
     assumed = parse_assumed(request.assume, snapshot)
     decision = engine.preview(snapshot, decisions.resume, assumed)
     if isinstance(decision, AlreadyDone):
-        engine.reporter.note(f"{decision.why}: nothing to do")
-        return plan_status(engine, snapshot)
+        return _done_status(engine, snapshot, options, decision.why)
     refusal = refusal_of(decision)
     if refusal is not None and not (execute and refusal.code == GROUP_CONTINUED):
         return _refused_status(engine, snapshot, refusal)
@@ -248,6 +254,15 @@ def resume_catchup(
             if not runner.snapshot.state.state.is_open:
                 return _ended_meanwhile(engine, runner.snapshot, assumed)
             return replay(engine, settings, runner, session, effective)
+
+
+def _done_status(engine: CatchupEngine, snapshot: PlanSnapshot, options: ReplayOptions, why: str) -> PlanStatus:
+    """A plan that is done: nothing to do, unless another destination than its own is named."""
+    elsewhere = delivered_elsewhere(snapshot, options.sink, options.sink_options or {})
+    if elsewhere is not None:
+        return _refused_status(engine, snapshot, elsewhere)
+    engine.reporter.note(f"{why}: nothing to do")
+    return plan_status(engine, snapshot)
 
 
 def _require_free(engine: CatchupEngine, snapshot: PlanSnapshot, apart_s: float | None) -> None:

@@ -41,22 +41,24 @@ def running_job(driver: Driver) -> Iterator[None]:
 
 
 def note_no_room(tracker: Any, ended: threading.Event, note: Callable[[str], None]) -> None:
-    """Note it once if no worker starts a task of Spark's for a while; return when one does."""
-    idle_s = 0.0
+    """Note it, once for each time, if no worker runs a task of Spark's for a while: none is free, or one was lost."""
+    idle_s, noted, begun = 0.0, False, False
     while not ended.wait(_ASK_EVERY_S):
-        begun = _begun(tracker)
-        if begun:
-            return
-        idle_s += 0.0 if begun is None else _ASK_EVERY_S  # between two stages nothing is known
-        if idle_s >= _NO_ROOM_AFTER_S:
-            note(f"no Spark worker has started a task for {_NO_ROOM_AFTER_S:.0f} s: check that a worker has free cores")
-            return
+        running = _running(tracker)
+        if running:
+            idle_s, noted, begun = 0.0, False, True
+            continue
+        idle_s += 0.0 if running is None else _ASK_EVERY_S  # between two stages nothing is known
+        if idle_s >= _NO_ROOM_AFTER_S and not noted:
+            noted = True
+            word, check = ("run", "the workers are there") if begun else ("started", "a worker has free cores")
+            note(f"no Spark worker has {word} a task for {_NO_ROOM_AFTER_S:.0f} s: check that {check}")
 
 
-def _begun(tracker: Any) -> int | None:
-    """How many tasks of the stages at work run or have ended; None: unknown."""
+def _running(tracker: Any) -> int | None:
+    """How many tasks of the stages at work run; None: unknown."""
     with suppress(Exception):
         stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-        known = [info.numActiveTasks + info.numCompletedTasks for info in stages if info]
+        known = [info.numActiveTasks for info in stages if info]
         return sum(known) if known else None
     return None

@@ -27,6 +27,7 @@ def spark() -> Iterator[Any]:
         yield spark
 
 
+@pytest.mark.soak
 def test_read_in_a_notebook(spark: Any, world: KafkaWorld, bootstrap: str, name: Name) -> None:
     from kgroup.spark import register
 
@@ -59,6 +60,7 @@ def test_read_in_a_notebook(spark: Any, world: KafkaWorld, bootstrap: str, name:
     assert "hunter2" not in plan_text
 
 
+@pytest.mark.soak
 def test_the_notebook_of_the_manual(spark: Any, world: KafkaWorld, bootstrap: str, name: Name, tmp_path: Path) -> None:
     """The newest record of each key too: times are in another order than offsets; a key may be null, and a value."""
     text, out = page("catchup/notebook.md"), tmp_path / "out"

@@ -9,37 +9,46 @@ import pytest
 
 from kgroup.catchup.spark.running_job import note_no_room
 
+Stages = list[int | None]
+"""The tasks that run of each stage at work; None: the stage has just ended, and nothing is known of it."""
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kgroup.catchup.spark.running_job._ASK_EVERY_S", 0.01)
-    monkeypatch.setattr("kgroup.catchup.spark.running_job._NO_ROOM_AFTER_S", 0.03)
+FREE, THERE = "started a task for 3 s: check that a worker has free cores", "run a task for 3 s: check that the workers"
 
 
 @pytest.mark.parametrize(
-    ("stages", "noted"), [([(0, 0)], True), ([(0, 0), (1, 0)], False), ([(0, 3)], False), ([None, (0, 0)], True)]
+    ("looks", "noted"),
+    [
+        ([[0], [0], [0]], [FREE]),
+        ([[0, 1], [0, 1], [0, 1]], []),
+        ([[None, 0]] * 3, [FREE]),
+        ([[None]] * 5, []),
+        ([[0], [0], [1]], []),
+        ([[0]] * 9, [FREE]),
+        ([[2], [0], [0], [1], [0], [0], [2]], []),
+        ([[2], [0], [0], [0], [0]], [THERE]),
+        ([[0], [0], [0], [1], [0], [0], [0], [1], [0], [0], [0]], [FREE, THERE, THERE]),
+    ],
 )
-def test_a_note_says_that_no_worker_is_free(stages: list[tuple[int, int] | None], noted: bool) -> None:
-    """Of each stage at work Spark knows the tasks that run, and those that have ended; of one just ended nothing."""
-    infos = [one and SimpleNamespace(numActiveTasks=one[0], numCompletedTasks=one[1]) for one in stages]
-    tracker = SimpleNamespace(getActiveStageIds=lambda: range(len(infos)), getStageInfo=infos.__getitem__)
-    notes: list[str] = []
+def test_a_note_says_that_no_worker_runs_a_task(
+    looks: list[Stages], noted: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kgroup.catchup.spark.running_job._NO_ROOM_AFTER_S", 3.0)
+    left, notes = list(looks), list[str]()
 
-    note_no_room(tracker, threading.Event(), notes.append)
+    class Job(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            return not left
 
-    assert len(notes) == noted
-    assert all("check that a worker has free cores" in note for note in notes)
+    def stage_ids() -> range:
+        now = left.pop(0)
+        tracker.getStageInfo = [
+            None if tasks is None else SimpleNamespace(numActiveTasks=tasks) for tasks in now
+        ].__getitem__
+        return range(len(now))
 
+    tracker = SimpleNamespace(getActiveStageIds=stage_ids)
 
-def test_a_stage_between_two_groups_of_chunks_is_no_note() -> None:
-    """It has just been submitted, and its workers are there."""
-    tasks = iter([0, 0, 1])
-    tracker = SimpleNamespace(
-        getActiveStageIds=lambda: range(1),
-        getStageInfo=lambda stage: SimpleNamespace(numActiveTasks=next(tasks), numCompletedTasks=0),
-    )
-    notes: list[str] = []
+    note_no_room(tracker, Job(), notes.append)
 
-    note_no_room(tracker, threading.Event(), notes.append)
-
-    assert (notes, list(tasks)) == ([], [])
+    assert len(notes) == len(noted)
+    assert all(f"no Spark worker has {text}" in note for text, note in zip(noted, notes, strict=True))

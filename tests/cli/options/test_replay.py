@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import msgspec.structs
 import pytest
 from pyspark.errors import PySparkException
 
-from kgroup.catchup.service.delivery import deal_again, delivery_of, delivery_words, require_known
+from kgroup.catchup.service.delivery import deal_again, delivered_elsewhere, delivery_of, delivery_words, require_known
 from kgroup.catchup.service.options import SinkOptions, SpeedOptions
 from kgroup.catchup.service.replay import ReplayOptions
 from kgroup.catchup.sinks.spark import check, parse_options, resolved, secrets_of
@@ -392,6 +393,28 @@ def test_a_plan_of_a_session_is_continued_there() -> None:
     assert delivery_of(found({}, OF_SESSION), ReplayOptions("topic", {"topic": "copy"})).sink == "topic"
     with pytest.raises(Refused, match="has begun to deliver"):
         delivery_of(found({0: TOUCHED}, OF_SESSION), ReplayOptions("topic", {"topic": "copy"}))
+
+
+@pytest.mark.parametrize(
+    ("sink", "options", "refused"),
+    [
+        (None, {}, None),
+        ("topic", {"topic": "copy"}, None),
+        ("topic", {"topic": "copy", "partitions": "key"}, None),
+        ("topic", {"topic": "other"}, "nothing of it is left for topic other"),
+        ("files", {"dir": "/data"}, "cu-7f3a is done: it was delivered to topic copy, .* for files /data"),
+        ("session", {}, "nothing of it is left for session"),
+    ],
+)
+def test_a_plan_that_is_done_is_not_delivered_elsewhere(
+    sink: str | None, options: dict[str, str], refused: str | None
+) -> None:
+    done = found({}, Delivery("topic", Order.PARTITION, (), {"topic": "copy"}))
+
+    error = delivered_elsewhere(done, sink, options)
+
+    assert (error is None) == (refused is None)
+    assert error is None or (error.code == "sink-set" and re.search(refused or "", error.message))
 
 
 OF_CONTEXT = tuple(
