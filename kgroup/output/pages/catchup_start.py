@@ -10,6 +10,7 @@ from kgroup.groups.catchup.model import GapRange, ReleasePoint
 from kgroup.groups.catchup.results import StartPlan
 from kgroup.groups.catchup.risks import RiskLevel
 from kgroup.groups.member_sessions import WHILE_PODS_RESTART
+from kgroup.groups.reset_targets import NO_COMMIT
 from kgroup.model.blocks import BlankLine as Space
 from kgroup.model.blocks import Block, Cell, Column, LabelledLine, Prose, Records, Screen, Styled, Table, Text, Title
 from kgroup.model.groups import RowError
@@ -177,6 +178,9 @@ def _end(plan: StartPlan, command: CommandLine) -> Iterator[str]:
         passing = passing_command(command, plan.errors, plan.refusals) if plan.gap.ranges else None
         yield from closing_lines("To do it", passing)
         if passing is None and plan.gap.errors and plan.gap.ranges and not plan.refusals:
+            if {row.code for row in plan.gap.errors} == {NO_COMMIT}:
+                yield "To take the partitions without a commit from their log start:"
+                yield f"  {command.with_option('--missing', 'earliest').executing()}"
             yield "A part of the plan cannot be executed. To execute the rest:"
             yield f"  {command.with_option('--partial').executing()}"
         return
