@@ -146,20 +146,24 @@ def plan_said(process: Running, within_s: float = 60.0) -> str:
 
 
 def jvms_of(pid: int) -> list[int]:
-    """Spark's JVM, a child of a running ``kgroup``."""
+    """Spark's JVM of a running ``kgroup``: a child of its driver."""
+    return [jvm for driver in _children(pid) for jvm in _children(driver, b"pyspark-shell")]
+
+
+def whole_of(pid: int) -> list[int]:
+    """A running ``kgroup``, its driver, its JVM, and the Python processes that work for it."""
+    jvms = jvms_of(pid)
+    return [pid, *_children(pid), *jvms, *workers_of(jvms)]
+
+
+def _children(pid: int, named: bytes = b"") -> list[int]:
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            if parent == pid and b"pyspark-shell" in (entry / "cmdline").read_bytes():
+            if parent == pid and named in (entry / "cmdline").read_bytes():
                 found.append(int(entry.name))
     return found
-
-
-def whole_of(pid: int) -> list[int]:
-    """A running ``kgroup``, its JVM, and the Python processes that work for it."""
-    jvms = jvms_of(pid)
-    return [pid, *jvms, *workers_of(jvms)]
 
 
 @contextmanager
