@@ -313,7 +313,7 @@ def test_killed_at_many_moments(
     whole_s = time.monotonic() - started
 
     in_the_middle, target, turn = 0, "consumer", 0
-    while turn < 25 or (not in_the_middle and turn < 100):
+    while turn < 12 or (not in_the_middle and turn < 50):
         target, note = OTHER[target], f"seed {seed}, turn {turn}"
         if turn % 5 == 4:
             killed(fleet(target), lambda: True, chosen.uniform(0, whole_s))
