@@ -71,7 +71,7 @@ def gap(
     ``plan`` is its id, or its group. ``chunks`` is how many chunks a DataFrame has (default: 4 for each core); the
     first run fixes it for the plan. Nothing happens before the first group is asked for: then this run waits for
     35 s if another one works on the plan, and becomes its runner; with ``take_over`` at once. The other run then writes
-    no more to the ledger, but the Spark job that it has goes on. ``kafka_options``: Spark's Kafka source reads, with
+    no more to the ledger, but the Spark job that it has continues. ``kafka_options``: Spark's Kafka source reads, with
     these options of its own (``kafka.security.protocol``, ...), for workers where librdkafka cannot log in or is not
     installed; the ledger is still read and written here. Raises UsageError with Spark Connect, and as ``register``.
     """

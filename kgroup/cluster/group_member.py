@@ -1,7 +1,7 @@
 """A member of a group inside its own ``on_assign``: what is committed, where the logs end, and a commit as this member.
 
 The commit carries the member id and the generation or epoch. A member that the coordinator has expelled is refused, so
-it moves nothing that another member owns by now. Everything goes through the application's own consumer.
+it moves nothing that another member owns now. Everything goes through the application's own consumer.
 """
 
 from __future__ import annotations

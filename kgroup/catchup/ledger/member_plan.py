@@ -1,7 +1,7 @@
 """A plan that a member of a living group writes about its own partitions.
 
 It is written with the transactional id of the plan itself. Members that plan at the same time do not fence each other:
-a partition has one owner, so their plans do not overlap. Whoever takes the plan over fences its member.
+a partition has one owner, so their plans do not overlap. The next runner of the plan fences its member.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ _MAIN_OPTIONS = {
     "command": "command",
     "python": "function",
     "spark": "format",
-    "group": "group",
+    SECOND_GROUP: "group",
 }
 """By sink, the option that has the value of ``--to-topic``, ``--to-files``, ..."""
 
@@ -72,7 +72,6 @@ _TUNING = (*LIVE, "lanes", "retries", "backoff", "handler-timeout")
 
 _KEPT = (DEAD_LETTERS, WHERE, REDRIVE)
 """Options of every sink: they are kept for another sink, unless given again."""
-
 
 _ADDED = (DEAD_LETTERS, DELETE_GROUP)
 """Options that a resume may set although records are delivered."""

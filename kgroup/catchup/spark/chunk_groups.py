@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
@@ -203,17 +204,20 @@ class KafkaSourceGroup(CountedGroup):
         for counts in self._counted.value.values():
             for number, (records, size) in counts.items():
                 tally = tallies[number]
-                tally.visible, tally.passed, tally.size = (
-                    tally.visible + records,
-                    tally.passed + records,
-                    tally.size + size,
-                )
+                tally.visible += records
+                tally.passed += records
+                tally.size += size
         return tallies
 
     @property
     def is_read(self) -> bool:
         records = sum(tally.visible for tally in self.tallies.values())
-        return records == self._offsets or records == self._rows.count()
+        return records == self._offsets or records == self._second_count
+
+    @cached_property
+    def _second_count(self) -> int:
+        """A job of Spark that reads everything again, so it runs once."""
+        return self._rows.count()
 
 
 def _counts(spark: SparkSession) -> Any:
