@@ -357,22 +357,24 @@ def refuse_unknown_redrive(view: LedgerView, plan: CatchupPlan, delivery: Delive
     if redrive is None:
         return
     for plan_id in view.plan_ids():
-        with suppress(KgroupError):  # of an unreadable plan it is unknown; the listing reports it
-            head = view.head(plan_id)
-            if head.offset <= redrive.ledger_offset or head.group or not _is_redrive(view.delivery(plan_id)):
-                continue
-            other = view.plan(plan_id)
-            ids = {item.topic_id for item in (*plan.ranges, *other.ranges)} - {None}
-            if len(ids) < 2 and any(_shared(plan.ranges, other)):
-                error = Refused(
-                    f"another kgroup run made the plan {plan_id} while the dead letters of {redrive.topic} were read",
-                    hint="nothing was changed; run the same command again",
-                    code=PLAN_OVERLAPS,
-                )
-                break
-    else:
-        return
-    raise error
+        if _is_newer_redrive(view, plan_id, plan, redrive.ledger_offset):
+            raise Refused(
+                f"another kgroup run made the plan {plan_id} while the dead letters of {redrive.topic} were read",
+                hint="nothing was changed; run the same command again",
+                code=PLAN_OVERLAPS,
+            )
+
+
+def _is_newer_redrive(view: LedgerView, plan_id: str, plan: CatchupPlan, known_offset: int) -> bool:
+    """Whether a plan after that offset delivers dead letters that ``plan`` has, too."""
+    with suppress(KgroupError):  # of an unreadable plan it is unknown; the listing reports it
+        head = view.head(plan_id)
+        if head.offset <= known_offset or head.group or not _is_redrive(view.delivery(plan_id)):
+            return False
+        other = view.plan(plan_id)
+        ids = {item.topic_id for item in (*plan.ranges, *other.ranges)} - {None}
+        return len(ids) < 2 and any(_shared(plan.ranges, other))
+    return False
 
 
 def _is_redrive(delivery: Delivery | None) -> bool:
