@@ -64,7 +64,7 @@ def test_words_that_may_stand_at_the_cursor(line: str, words: list[str]) -> None
         ("kgroup catchup start --skipped-by ", "changes", ""),
         ("kgroup catchup show ", "plans", ""),
         ("kgroup catchup prune cu-7f3a ", "plans", ""),
-        ("kgroup catchup list ", "groups", ""),
+        ("kgroup catchup list ", "plans", ""),
         ("kgroup describe a b ", "groups", ""),
         ("kgroup describe --group=", "groups", "--group="),
         ("kgroup --context ", "contexts", ""),
