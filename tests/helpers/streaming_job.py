@@ -1,0 +1,88 @@
+"""A streaming query as its user writes it; its one argument is a ``QuerySpec`` as JSON. It needs PySpark alone.
+
+Lines of stdout: ``started``, then ``N begins`` and ``N written`` of each batch N that a Python function writes, and
+``ended`` or ``failed MESSAGE``. Lines of stdin: ``go`` lets the held batch go on; at the end of stdin the query stops.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+
+def say(line: str) -> None:
+    """One line of stdout, at once."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def session(jars: list[str], conf: dict[str, str]) -> SparkSession:
+    """One core, loopback alone."""
+    builder = SparkSession.builder.master("local[1]").config("spark.sql.shuffle.partitions", "1")
+    builder = builder.config("spark.ui.enabled", "false").config("spark.driver.host", "127.0.0.1")
+    builder = builder.config("spark.driver.extraJavaOptions", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
+    for key, value in {"spark.jars": ",".join(jars), **conf}.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def main(spec: dict[str, Any]) -> None:
+    """Run the query until it ends, or until stdin does."""
+    spark = session(spec["jars"], spec["conf"])
+    go_on = threading.Event()
+
+    def write(df: DataFrame, batch: int) -> None:
+        say(f"{batch} begins")
+        if batch == spec["hold_before"]:
+            go_on.wait()
+        df.write.format(spec["format"]).options(**spec["sink"]).mode("append").save()
+        say(f"{batch} written")
+        if batch == spec["hold_after"]:
+            go_on.wait()
+
+    loaded = (spark.readStream.format(kind).options(**options).load() for kind, options in spec["sources"])
+    rows = reduce(DataFrame.union, (each.selectExpr("CAST(value AS STRING) AS value") for each in loaded))
+    if spec["count"]:
+        rows = rows.groupBy("value").count().selectExpr("CAST(count AS STRING) AS value")
+    writer = rows.writeStream.outputMode("update" if spec["count"] else "append")
+    writer = writer.option("checkpointLocation", spec["checkpoint"])
+    if spec["by_function"]:
+        writer = writer.foreachBatch(write)
+    else:
+        writer = writer.format(spec["format"]).options(**spec["sink"])
+    query = triggered(writer, spec["trigger"], spark).start()
+    say("started")
+
+    def listen() -> None:
+        for _ in sys.stdin:
+            go_on.set()
+        query.stop()
+        go_on.set()
+
+    threading.Thread(target=listen, daemon=True).start()
+    try:
+        query.awaitTermination()
+        say("ended")
+    except Exception as error:
+        say("failed " + " ".join(str(error).split()))
+
+
+def triggered(writer: DataStreamWriter, trigger: dict[str, Any], spark: SparkSession) -> DataStreamWriter:
+    """With its trigger: Python's ``trigger`` does not have real-time mode in every version."""
+    if "realTime" not in trigger:
+        return writer.trigger(**trigger)
+    found = spark._jvm.org.apache.spark.sql.streaming.Trigger.RealTime(trigger["realTime"])  # type: ignore[union-attr]
+    writer._jwrite = writer._jwrite.trigger(found)
+    return writer
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))
