@@ -1,4 +1,4 @@
-"""``python -m tests.record_checkpoints DIRECTORY [-k KIND] [VERSION ...]``: record tests/data/checkpoints again.
+"""``python -m tests.record_checkpoints [-k REGEX] DIRECTORY [VERSION ...]``: record tests/data/checkpoints again.
 
 Each is the checkpoint of a real query, which reads a broker of its own, as Spark left it, except that:
 
@@ -13,10 +13,13 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import itertools
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import venv
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -32,7 +35,7 @@ from tests.helpers.streaming import QuerySpec, StreamingQuery, kafka_source, str
 from tests.helpers.waiting import wait_for
 
 RECORDED = DATA / "checkpoints"
-CONNECTORS = {"3.5.9": "2.12:3.5.7", "4.0.2": "2.13:4.0.0", "4.1.2": "2.13:4.1.1", "4.2.1": "2.13:4.2.0"}
+CONNECTORS = {"3.5.9": "2.12:3.5.7", "4.0.5": "2.13:4.0.0", "4.1.4": "2.13:4.1.1", "4.2.1": "2.13:4.2.0"}
 """The connector of each version but the tests' own: its Scala, and the newest release on Maven."""
 
 
@@ -127,15 +130,22 @@ def log_v2(spark: Environment) -> None:
     """An offset log of version 2."""
     spec = spark.spec(spark.topic("orders", 6), spark.topic("payments"), ("rate", {"rowsPerSecond": "1"}))
     spark.run(dataclasses.replace(spec, conf={**spec.conf, "spark.sql.streaming.offsetLog.formatVersion": "2"}))
+    assert (spark.checkpoint / "offsets" / "0").read_text().startswith("v2"), "this version does not know it"
 
 
 def async_progress(spark: Environment) -> None:
-    """Asynchronous progress: not each batch is in the logs."""
-    options = {"asyncProgressTrackingEnabled": "true", "asyncProgressTrackingCheckpointIntervalMs": "2000"}
-    spec = spark.to_topic(spark.topic("orders", 1), **options)
+    """Asynchronous progress, written at most each two seconds: the numbers have a hole."""
+    topic = spark.world.topic(f"{spark.directory.name}-orders")
+    interval_s = 2
+    options = {"asyncProgressTrackingCheckpointIntervalMs": str(1000 * interval_s)}
+    spec = spark.to_topic(spark.topic(topic, 1), asyncProgressTrackingEnabled="true", **options)
+    offsets = spark.checkpoint / "offsets"
     with spark.query(dataclasses.replace(spec, trigger={"processingTime": "0 seconds"})) as query:
-        query.says("started")
-        wait_for(lambda: spark.world.end(spec.sink["topic"]) >= 12, "all records", 120)
+        for count in (4, 2):
+            spark.world.produce(topic, count)
+            wait_for(lambda: spark.world.end(spec.sink["topic"]) == spark.world.end(topic), "all records copied", 120)
+            last = max(path.stat().st_mtime for path in offsets.iterdir())
+            wait_for(lambda: time.time() > last + 2 * interval_s, "the next batch is written")  # noqa: B023
         assert query.stop() == "ended", query.lines
 
 
@@ -193,20 +203,18 @@ def main() -> None:
             world.topic(topic, len(counts))
             for partition, count in enumerate(counts):
                 world.produce(topic, count, partition)
-        for version in words.versions:
-            python, settings, jars = environment(version, words.directory)
-            for record in KINDS:
-                name = f"{record.__name__.replace('_', '-')}-{version}"
-                if words.kind in name:
-                    spark = Environment(version, python, settings, jars, world, Path(directory, name))
-                    spark.directory.mkdir()
-                    try:
-                        record(spark)
-                    except AssertionError as error:
-                        sys.stderr.write(f"{name}: {error}\n")
-                    else:
-                        keep(spark.checkpoint, RECORDED / name)
-                        sys.stderr.write(f"{name}\n")
+        for record, version in itertools.product(KINDS, words.versions):
+            name = f"{record.__name__.replace('_', '-')}-{version}"
+            if re.search(words.kind, name):
+                spark = Environment(version, *environment(version, words.directory), world, Path(directory, name))
+                spark.directory.mkdir()
+                try:
+                    record(spark)
+                except AssertionError as error:
+                    sys.stderr.write(f"{name}: {error}\n")
+                else:
+                    keep(spark.checkpoint, RECORDED / name)
+                    sys.stderr.write(f"{name}\n")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from tests.helpers.java import fetched, manifest_of
 from tests.helpers.places import DATA, ROOT
 from tests.helpers.waiting import wait_for
 
-_WITHIN_S = 120.0
+_WITHIN_S = 180.0
 _JOB = ROOT / "tests" / "helpers" / "streaming_job.py"
 
 

@@ -52,7 +52,7 @@ def main(spec: dict[str, Any]) -> None:
     rows = reduce(DataFrame.union, (each.selectExpr("CAST(value AS STRING) AS value") for each in loaded))
     if spec["count"]:
         rows = rows.groupBy("value").count().selectExpr("CAST(count AS STRING) AS value")
-    writer = rows.writeStream.outputMode("update" if spec["count"] else "append")
+    writer = rows.writeStream.outputMode("update")  # which counts and real-time mode ask for
     writer = writer.option("checkpointLocation", spec["checkpoint"])
     if spec["by_function"]:
         writer = writer.foreachBatch(write)
