@@ -39,6 +39,10 @@ CONNECTORS = {"3.5.9": "2.12:3.5.7", "4.0.5": "2.13:4.0.0", "4.1.4": "2.13:4.1.1
 """The connector of each version but the tests' own: its Scala, and the newest release on Maven."""
 
 
+_A_CORE_A_PARTITION = {"spark.master": "local[4]"}
+"""Without it, continuous queries and those in real-time mode do not read some partitions."""
+
+
 @dataclass(frozen=True)
 class Environment:
     """A version of Spark, a broker, and a directory for one recording."""
@@ -78,13 +82,6 @@ class Environment:
         """Run a query that ends by itself."""
         with self.query(spec) as query:
             assert query.ends() == "ended", query.lines
-
-    def run_until(self, file: str, spec: QuerySpec) -> None:
-        """Run a query until its checkpoint has this file, and stop it."""
-        with self.query(spec) as query:
-            query.says("started")
-            wait_for((self.checkpoint / file).exists, file, 60)
-            query.stop()
 
 
 def stateless(spark: Environment) -> None:
@@ -151,18 +148,44 @@ def async_progress(spark: Environment) -> None:
 
 def real_time(spark: Environment) -> None:
     """Real-time mode, with batches of five seconds."""
-    spec = dataclasses.replace(spark.to_topic(spark.topic("orders")), trigger={"realTime": "5 seconds"})
-    spark.run_until("commits/1", spec)
+    long_running(spark, {"realTime": "5 seconds"})
 
 
 def continuous(spark: Environment) -> None:
     """Continuous processing, with an epoch each second."""
-    spec = dataclasses.replace(spark.to_topic(spark.topic("orders")), trigger={"continuous": "1 second"})
-    spark.run_until("commits/1", spec)
+    long_running(spark, {"continuous": "1 second"})
+
+
+def long_running(spark: Environment, trigger: Mapping[str, str]) -> None:
+    """A query whose tasks end with it, until its second commit."""
+    spec = spark.to_topic(spark.topic("orders"))
+    spec = dataclasses.replace(spec, trigger=trigger, conf={**spec.conf, **_A_CORE_A_PARTITION})
+    with spark.query(spec) as query:
+        query.says("started")
+        wait_for((spark.checkpoint / "commits" / "1").exists, "commits/1", 120)
+        query.stop()
+
+
+def commits_v2(spark: Environment) -> None:
+    """Counts whose commits name the files of their state."""
+    state = "spark.sql.streaming.stateStore"
+    rocks_db = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    spec = dataclasses.replace(spark.spec(spark.topic("orders", 6)), count=True)
+    conf = {**spec.conf, f"{state}.providerClass": rocks_db, f"{state}.checkpointFormatVersion": "2"}
+    spark.run(dataclasses.replace(spec, conf=conf))
+    assert (spark.checkpoint / "commits" / "0").read_text().startswith("v2"), "this version does not know it"
+
+
+def named_sources(spark: Environment) -> None:
+    """Two topics that have names in the offset log."""
+    spec = spark.spec(spark.topic("orders", 6), spark.topic("payments"))
+    conf = {**spec.conf, "spark.sql.streaming.queryEvolution.enableSourceEvolution": "true"}
+    spark.run(dataclasses.replace(spec, names=("of_orders", "of_payments"), conf=conf))
 
 
 KINDS: tuple[Callable[[Environment], None], ...] = (
-    stateless, planned, aggregation, two_sources, no_topic, other_sources, log_v2, async_progress, real_time, continuous
+    stateless, planned, aggregation, two_sources, no_topic, other_sources, log_v2, named_sources, commits_v2,
+    async_progress, real_time, continuous,
 )  # fmt: skip
 
 

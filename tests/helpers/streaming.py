@@ -45,6 +45,8 @@ class QuerySpec:
     checkpoint: str
     sources: Sequence[tuple[str, Mapping[str, str]]]
     """Formats with their options; the query writes the union of their values."""
+    names: Sequence[str] = field(default=(), kw_only=True)
+    """Of the sources, where Spark is to know them by names (4.2)."""
     format: str
     """Of the sink: "text" with a "path", or "kafka" with a "topic" and "kafka.bootstrap.servers"."""
     sink: Mapping[str, str]

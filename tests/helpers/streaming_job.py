@@ -48,7 +48,10 @@ def main(spec: dict[str, Any]) -> None:
         if batch == spec["hold_after"]:
             go_on.wait()
 
-    loaded = (spark.readStream.format(kind).options(**options).load() for kind, options in spec["sources"])
+    readers = [spark.readStream.format(kind).options(**options) for kind, options in spec["sources"]]
+    if spec["names"]:
+        readers = [reader.name(name) for reader, name in zip(readers, spec["names"], strict=True)]
+    loaded = (reader.load() for reader in readers)
     rows = reduce(DataFrame.union, (each.selectExpr("CAST(value AS STRING) AS value") for each in loaded))
     if spec["count"]:
         rows = rows.groupBy("value").count().selectExpr("CAST(count AS STRING) AS value")
