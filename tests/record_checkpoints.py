@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import itertools
+import json
 import re
 import shutil
 import subprocess
@@ -38,6 +39,9 @@ RECORDED = DATA / "checkpoints"
 CONNECTORS = {"3.5.9": "2.12:3.5.7", "4.0.5": "2.13:4.0.0", "4.1.4": "2.13:4.1.1", "4.2.1": "2.13:4.2.0"}
 """The connector of each version but the tests' own: its Scala, and the newest release on Maven."""
 
+
+ORDERS = (6, 4, 2)
+"""The records of each partition of ``orders``."""
 
 _A_CORE_A_PARTITION = {"spark.master": "local[4]"}
 """Without it, continuous queries and those in real-time mode do not read some partitions."""
@@ -152,17 +156,23 @@ def real_time(spark: Environment) -> None:
 
 
 def continuous(spark: Environment) -> None:
-    """Continuous processing, with an epoch each second."""
-    long_running(spark, {"continuous": "1 second"})
+    """Continuous processing, with an epoch each five seconds."""
+    long_running(spark, {"continuous": "5 seconds"})
 
 
 def long_running(spark: Environment, trigger: Mapping[str, str]) -> None:
-    """A query whose tasks end with it, until its second commit."""
+    """A query whose tasks end with it, until a commit has all records."""
     spec = spark.to_topic(spark.topic("orders"))
     spec = dataclasses.replace(spec, trigger=trigger, conf={**spec.conf, **_A_CORE_A_PARTITION})
+    end = json.dumps({"orders": dict(enumerate(ORDERS))}, separators=(",", ":"))
+
+    def done() -> bool:
+        files = (spark.checkpoint / "offsets" / path.name for path in (spark.checkpoint / "commits").glob("[0-9]*"))
+        return any(file.read_text().endswith(end) for file in files)
+
     with spark.query(spec) as query:
         query.says("started")
-        wait_for((spark.checkpoint / "commits" / "1").exists, "commits/1", 120)
+        wait_for(done, "a commit of all records", 120)
         query.stop()
 
 
@@ -222,7 +232,7 @@ def main() -> None:
     parser.add_argument("-k", dest="kind", default="")
     words = parser.parse_args()
     with broker() as bootstrap, KafkaWorld(bootstrap) as world, tempfile.TemporaryDirectory() as directory:
-        for topic, counts in {"orders": (6, 4, 2), "payments": (3, 1)}.items():
+        for topic, counts in {"orders": ORDERS, "payments": (3, 1)}.items():
             world.topic(topic, len(counts))
             for partition, count in enumerate(counts):
                 world.produce(topic, count, partition)

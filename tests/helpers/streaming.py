@@ -1,4 +1,16 @@
-"""Real queries of Spark's Structured Streaming, each in a process of its own, and what their checkpoints hold."""
+"""Real queries of Spark's Structured Streaming, each in a process of its own.
+
+What they leave in a checkpoint (tests/data/checkpoints, recorded of real queries):
+
+- ``offsets/N`` is there when batch N is planned, ``commits/N`` when it is done. A batch that was planned has the same
+  end when it runs again. Each is written as ``.N.UUID.tmp`` and renamed, so it is whole, and dated by its content.
+- No file names the version of Spark, the trigger, or the options of the query. Asynchronous progress shows by holes in
+  the numbers alone. Continuous processing leaves the line of metadata empty. In real-time mode ``offsets/N`` is written
+  at the end of a batch, seconds after its ``batchTimestampMs``.
+- Version 1 of the offset log has a line a source, in the order of the query. Version 2 has ``ID:`` before it, in any
+  order; an ID is a number or a name. ``-`` is a source that has no offset yet.
+- The log of commits has a version of its own.
+"""
 
 from __future__ import annotations
 
