@@ -123,6 +123,7 @@ class StreamingQuery:
         """Wait for its end by itself; the last line: ``ended``, or ``failed MESSAGE``."""
         self.process.wait(_WITHIN_S)
         self._listener.join(10)
+        assert self.lines, f"it ended before it started:\n{self._log.read_text()[-4000:]}"
         return self.lines[-1]
 
     def kill(self) -> None:
