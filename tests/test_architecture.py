@@ -122,7 +122,8 @@ def test_the_sources_were_found() -> None:
         # Clients and other heavy packages, each in one place.
         (EVERYTHING, ("kafka", "confluent_kafka"), ("kgroup.cluster",)),
         (EVERYTHING, ("rich",), ("kgroup.output",)),
-        (EVERYTHING, ("pyspark", "pyarrow", "pandas"), ("kgroup.catchup",)),
+        (EVERYTHING, ("pyspark", "pandas"), ("kgroup.catchup",)),
+        (EVERYTHING, ("pyarrow",), ("kgroup.catchup", "kgroup.cluster.checkpoints.files")),
         (
             EVERYTHING,
             ("typer",),
@@ -180,6 +181,7 @@ def test_errors_stand_on_the_name_of_a_cluster_and_the_model_on_errors() -> None
     assert of("kgroup.model.commit") == {"kgroup.model.numbers"}
     assert of("kgroup.model.groups") == {
         "kgroup.model.commit",
+        "kgroup.model.streaming_query",
         "kgroup.model.topic_partition",
         "kgroup.support.errors",
         "kgroup.support.json_types",

@@ -244,15 +244,28 @@ async def _of_topics(
     dated = [tp for tp, view in views.items() if isinstance(view, LogView)] if need.is_judged else ()
     firsts, transactions, retention, others, newest_ms = await client.gather(
         [
-            _first_unread(client, layouts, spans if need.no_time is None else {}, need),
+            _first_unread(client, layouts, _asked(groups, spans, need), need),
             _open_transactions(client, coordinators, layouts, held_back, need),
-            _retention(client, layouts, lagging if need.surroundings else {}),
+            _retention(client, layouts, lagging if need.surroundings else _of_queries(groups, lagging)),
             _other_groups(client, coordinators, {tp.topic for tp in lagging if need.surroundings}, back.quiet_since_ms),
             newest_timestamps(client, layouts, dated),
         ]
     )
     held_ms = await _held_since_ms(client, layouts, views, transactions) if need.whole_topics else {}
     return LagFacts(layouts, views, GroupLogs({}, {}), firsts, transactions, retention, others, held_ms, newest_ms)
+
+
+def _asked(groups: Sequence[Group], spans: Mapping[str, Sequence[Span]], need: Need) -> Mapping[str, Sequence[Span]]:
+    """The unread spans whose first record is read; the doctor reads those of streaming queries, for their retention."""
+    if need.no_time is None:
+        return spans
+    return {group.name: spans[group.name] for group in groups if need.whole_topics and group.query is not None}
+
+
+def _of_queries(groups: Sequence[Group], lagging: Mapping[TopicPartition, None]) -> dict[TopicPartition, None]:
+    """Those of streaming queries: whether retention overtakes one is asked of each, whose next batch would fail."""
+    of_queries = {p.tp for group in groups if group.query is not None for p in group.partitions}
+    return {tp: None for tp in lagging if tp in of_queries}
 
 
 async def _first_unread(

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kgroup.groups.successors import Successor
     from kgroup.model.hidden_commits import Hidden
     from kgroup.model.read_quota import ReadQuota
+    from kgroup.model.streaming_query import StreamingQuery
     from kgroup.model.topic_partition import TopicPartition
 
 T = TypeVar("T")
@@ -47,5 +48,7 @@ class RefreshCache:
     """All quotas on reading; none without the right to read them."""
     successors: CachedValue[Mapping[str, Successor], Mapping[str, int]] | None = None
     """The groups that may have replaced others, about these and since when they are Empty."""
+    queries: dict[str, CachedValue[StreamingQuery, None]] = field(default_factory=dict)
+    """The streaming queries that were read."""
     ledger: CachedValue[Any, frozenset[str] | None] | None = None
     """The content of a catch-up ledger, about these groups; None: all."""

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from kgroup.cluster.assemble_group import GroupParts, assemble, failures
 from kgroup.cluster.broker_errors import behind_group, denied_group, is_behind
+from kgroup.cluster.checkpoints.queries import QueryReader, no_query, query_parts
 from kgroup.cluster.connection import ClusterConnection
 from kgroup.cluster.coordinator.groups import GroupDescription, GroupListing
 from kgroup.cluster.coordinator.offset_fetch import CommittedOffsets
@@ -32,6 +33,7 @@ from kgroup.cluster.topics import (
 )
 from kgroup.model.groups import Coordinator, Group, ListedGroup, LogRange, Positions, RowError
 from kgroup.model.hidden_commits import Hidden, hidden_notes
+from kgroup.model.streaming_query import StreamingQuery, is_query
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.settings.model import Settings
 from kgroup.support.errors import KgroupError, NotAuthorized, NotFound
@@ -57,7 +59,8 @@ class SnapshotRequest(msgspec.Struct, frozen=True):
 
     ``generation_budget_s`` is how long to search ``__consumer_offsets``; 0 leaves out generation and leader. ``stable``
     turns each commit that an open transaction is about to replace into an error. ``hidden_budget_s`` is how long to
-    search ``__consumer_offsets`` for commits that the broker may hide from this user; 0: do not search.
+    search ``__consumer_offsets`` for commits that the broker may hide from this user; 0: do not search. ``queries`` is
+    whether a streaming query may be asked for.
     """
 
     offsets: bool = True
@@ -65,6 +68,7 @@ class SnapshotRequest(msgspec.Struct, frozen=True):
     generation_budget_s: float = 1.0
     stable: bool = False
     hidden_budget_s: float = 1.0
+    queries: bool = False
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -82,6 +86,7 @@ class Cluster(ClusterConnection):
         """Connect. Raises Unreachable or AuthenticationFailed with the reason."""
         super().__init__(settings)
         self.cache = RefreshCache()
+        self.queries = QueryReader(settings, self.cache)
 
     def list_groups(self) -> GroupListing:
         return self._ask(self._coordinators.list_groups)
@@ -143,9 +148,34 @@ class Cluster(ClusterConnection):
         """The groups as they are now.
 
         A name without a type is requested as both types at once; if the group is neither, NotFound is in ``errors``.
-        Types that kgroup does not describe (share, streams) are not requested.
+        Types that kgroup does not describe (share, streams) are not requested. A streaming query, ``spark:...``, is
+        read from its checkpoint. Raises Refused for one unless the request allows it.
         """
-        return self._ask(self._settled_snapshot, groups, request)
+        names = [each if isinstance(each, str) else each.name for each in groups]
+        queries = [name for name in names if is_query(name)]
+        if not queries:
+            return self._ask(self._settled_snapshot, groups, request)
+        if not request.queries:
+            raise no_query(queries[0])
+        others = [each for each, name in zip(groups, names, strict=True) if not is_query(name)]
+        snapshots = [self._describe_queries(queries, request)]
+        if others:
+            snapshots.append(self._ask(self._settled_snapshot, others, request))
+        order = {name: at for at, name in enumerate(names)}
+        return Snapshot(
+            tuple(sorted((group for each in snapshots for group in each.groups), key=lambda group: order[group.name])),
+            tuple(error for each in snapshots for error in each.errors),
+            tuple(note for each in snapshots for note in each.notes),
+        )
+
+    def _describe_queries(self, names: Sequence[str], request: SnapshotRequest) -> Snapshot:
+        read = self.queries.read(names)
+        known = {name: query for name, query in read.items() if isinstance(query, StreamingQuery)}
+        errors = [RowError.of(error, group=name) for name, error in read.items() if isinstance(error, KgroupError)]
+        parts = [query_parts(name, query, offsets=request.offsets) for name, query in known.items()]
+        snapshot = self._ask(self._complete, parts, errors, (), request)
+        groups = tuple(replace(group, query=known[group.name]) for group in snapshot.groups)
+        return replace(snapshot, groups=groups)
 
     def count_log_partitions(self) -> int:
         """How many partitions ``__consumer_offsets`` has; 0 if it does not exist or this user may not describe it."""

@@ -28,7 +28,7 @@ UNEXPECTED_COUNT = refusal_code(
 _NEAR = 3
 _LONGEST_NAME_BYTES = 32_767
 _UNSET = "A variable of the script may be unset."
-TYPES = ("classic", "consumer", "share", "streams")
+TYPES = ("classic", "consumer", "share", "streams", "query")
 STATES = (
     "Empty",
     "PreparingRebalance",
@@ -38,6 +38,9 @@ STATES = (
     "Reconciling",
     "NotReady",
     "Dead",
+    "InBatch",
+    "BatchDone",
+    "New",
 )
 
 

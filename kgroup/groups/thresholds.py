@@ -45,6 +45,9 @@ LONE_COMMIT = Threshold(
 SERIES_PAUSE = Threshold("pause that ends a series of commits", 10_000, "ms", "twice the default auto-commit interval")
 REWIND_SHOWN = Threshold("time for which a rewind is shown", 600_000, "ms", "after it the lag itself shows it")
 STUCK = Threshold("time at one offset that is critical", 900_000, "ms", "three of them: it does not continue by itself")
+LONG_BATCH = Threshold(
+    "time in one batch of a streaming query that is a warning", 3_600_000, "ms", "an hour: a large first batch is done"
+)
 
 # Groups without a reader
 ASSIGN_READS = Threshold(

@@ -13,6 +13,7 @@ from typing import Annotated
 import msgspec
 
 from kgroup.model.commit import Commit
+from kgroup.model.streaming_query import StreamingQuery
 from kgroup.model.topic_partition import PartitionValue, TopicPartition
 from kgroup.support.errors import ExitCode, KgroupError
 from kgroup.support.json_types import Count, ExplainedEnum, Offset
@@ -23,6 +24,7 @@ class GroupSource(ExplainedEnum):
 
     COORDINATOR = "coordinator", "the coordinator answered"
     LOG = "log", "it was read from __consumer_offsets"
+    CHECKPOINT = "checkpoint", "it is a streaming query, and was read from its checkpoint"
 
 
 class RangeStatus(ExplainedEnum):
@@ -245,12 +247,13 @@ def is_of_consumers(protocol_type: str | None) -> bool:
 class Group(msgspec.Struct, frozen=True, dict=True):
     """A group at one moment.
 
-    ``type`` is classic or consumer. ``generation`` and ``leader`` belong to classic groups; they are None if they were
-    not found in ``__consumer_offsets``. ``group_epoch`` and ``assignment_epoch`` belong to consumer groups.
+    ``type`` is classic, consumer or query. ``generation`` and ``leader`` belong to classic groups; they are None if
+    they were not found in ``__consumer_offsets``. ``group_epoch`` and ``assignment_epoch`` belong to consumer groups.
     ``protocol_type`` is "consumer", "" for a group that only stores offsets, or another framework's.
     ``members`` is None if this user may not see them. ``hidden_commits`` are the (topic, partition) of commits that
     are in ``__consumer_offsets`` but missing from the broker's answer, because this user may not DESCRIBE the topic.
     None: it is not known whether some are missing. Hidden commits are not in ``partitions``.
+    ``query`` is the streaming query that it is, with its offsets as commits and without members; None for a group.
     """
 
     name: str
@@ -266,6 +269,7 @@ class Group(msgspec.Struct, frozen=True, dict=True):
     members: tuple[Member, ...] | None
     partitions: Sequence[Partition]
     hidden_commits: tuple[TopicPartition, ...] | None = ()
+    query: StreamingQuery | None = None
 
     @property
     def is_simple(self) -> bool:

@@ -11,6 +11,7 @@ from kgroup.cluster.snapshot import Cluster
 from kgroup.groups.selection import Selection, check_expected
 from kgroup.model.groups import ListedGroup, RowError
 from kgroup.model.reporter import Reporter
+from kgroup.model.streaming_query import StreamingQuery, is_query
 from kgroup.queries.snapshots import choose_groups
 from kgroup.support.errors import NotFound
 from kgroup.support.units import plural
@@ -34,7 +35,7 @@ def read_listing(
 
     Raises as ``choose_groups`` does, and NotFound for an unknown broker.
     """
-    selected = choose_groups(reporter, cluster, replace(which, expect=None))
+    selected = choose_groups(reporter, cluster, replace(which, expect=None), queries=True)
     groups = selected.groups
     if coordinator is not None:
         if coordinator not in cluster.brokers:
@@ -42,7 +43,7 @@ def read_listing(
         groups = tuple(group for group in groups if group.coordinator and group.coordinator.id == coordinator)
     active_ms: Mapping[str, int | None]
     if idle_s is None:
-        active_ms = cluster.last_activities([group.name for group in groups], 0, _BUDGET_S).by_group
+        active_ms = _last_active(cluster, groups, _BUDGET_S)
     else:
         groups, active_ms = _idle(reporter, cluster, groups, idle_s)
     check_expected(which, len(groups))
@@ -55,12 +56,20 @@ def _idle(
     reporter: Reporter, cluster: Cluster, groups: Sequence[ListedGroup], idle_s: float
 ) -> tuple[tuple[ListedGroup, ...], Mapping[str, int | None]]:
     """The groups that were idle for so long, with the times of their newest commit or change."""
-    active = cluster.last_activities([group.name for group in groups], 0, _IDLE_FOR_BUDGET_S)
-    if unknown := len(groups) - len(active.by_group):
+    active_ms = _last_active(cluster, groups, _IDLE_FOR_BUDGET_S)
+    if unknown := len(groups) - len(active_ms):
         reporter.note(f"left out, because it is unknown how long they were idle: {plural(unknown, 'group')}")
     until_ms = cluster.now_ms() - round(idle_s * 1000)
-    kept = tuple(group for group in groups if group.name in active.by_group)
-    return tuple(group for group in kept if (active.by_group[group.name] or 0) <= until_ms), active.by_group
+    kept = tuple(group for group in groups if group.name in active_ms)
+    return tuple(group for group in kept if (active_ms[group.name] or 0) <= until_ms), active_ms
+
+
+def _last_active(cluster: Cluster, groups: Sequence[ListedGroup], budget_s: float) -> Mapping[str, int | None]:
+    """When each group last committed or changed, and each streaming query last planned or finished a batch."""
+    names = [group.name for group in groups if not is_query(group.name)]
+    read = cluster.queries.read(group.name for group in groups if is_query(group.name))
+    of_queries = {name: query.state_since_ms for name, query in read.items() if isinstance(query, StreamingQuery)}
+    return {**cluster.last_activities(names, 0, budget_s).by_group, **of_queries}
 
 
 def no_broker(broker: int, known: Iterable[int], hint: str | None = None) -> NotFound:

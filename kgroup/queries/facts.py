@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from kgroup.cluster.first_records import First, FirstRecord
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.lag_reading import LagFacts, LookBack, Need, OtherGroups, with_all_partitions
-from kgroup.cluster.offsets_topic.group_log import GroupLogs
+from kgroup.cluster.offsets_topic.group_log import GroupLog, GroupLogs
 from kgroup.cluster.refresh_cache import CachedValue
 from kgroup.cluster.snapshot import Cluster
 from kgroup.cluster.topics import LogView, TopicLayout
@@ -36,6 +36,7 @@ from kgroup.groups.lag.past import STEP_MS, STEPS
 from kgroup.groups.offset_resets import OffsetReset, with_changes, without_recreated
 from kgroup.groups.other_deployments import other_deployment
 from kgroup.groups.passed_over import leaps
+from kgroup.groups.streaming.progress import commits_of, reach_of
 from kgroup.groups.thresholds import LATE_SIBLING, LEAST_LAG, LONG_TRANSACTION, QUIET, RATE_SPAN, RECENT_SPAN
 from kgroup.model.groups import Group, LogRange
 from kgroup.model.read_quota import ReadQuota
@@ -109,20 +110,24 @@ def read_facts(
     from kgroup.queries.migration_evidence import read_evidence
 
     pasts = facts.logs.pasts
-    evidence, unknown = read_evidence(cluster, groups, facts.layouts, now_ms, need.readiness, pasts)
-    return {name: replace(each, migration=evidence[name], unknown_pasts=unknown) for name, each in read.items()}
+    of_kafka = [group for group in groups if group.query is None]
+    evidence, unknown = read_evidence(cluster, of_kafka, facts.layouts, now_ms, need.readiness, pasts)
+    return {name: replace(each, migration=evidence.get(name), unknown_pasts=unknown) for name, each in read.items()}
 
 
 def _read_lag_facts(
     cluster: Cluster, groups: Sequence[Group], need: Need, now_ms: int, own: Callable[[], OwnChanges]
 ) -> tuple[LagFacts, dict[str, GroupFacts]]:
-    since_ms = {group.name: now_ms - (need.span_ms or _span_of(group, need)) for group in groups}
+    of_kafka = [group for group in groups if group.query is None]
+    since_ms = {group.name: now_ms - (need.span_ms or _span_of(group, need)) for group in of_kafka}
     back = LookBack(
         moments_ms=tuple(now_ms - span_ms for span_ms in (*RATES_MS, *(PAST_MS if need.past else ()))),
         since_ms=since_ms if need.no_log is None else {},
         quiet_since_ms=now_ms - QUIET.value,
     )
     facts = cached_lag_facts(cluster, groups, need, back)
+    if len(of_kafka) < len(groups):
+        facts = replace(facts, logs=_with_queries(facts.logs, groups))
     if need.whole_topics:
         groups = [with_all_partitions(group, facts.layouts, facts.views) for group in groups]
     newest = (log.events[-1].at_ms for log in facts.logs.logs.values() if log.events)
@@ -136,6 +141,14 @@ def _read_lag_facts(
     return facts, {
         group.name: _of_group(group, facts, logs, siblings, late, need, now_ms, own, quotas) for group in groups
     }
+
+
+def _with_queries(logs: GroupLogs, groups: Sequence[Group]) -> GroupLogs:
+    """The logs with those of streaming queries: their batches, which were read with their state."""
+    of_queries = {
+        group.name: GroupLog(commits_of(group.query), reach_of(group.query)) for group in groups if group.query
+    }
+    return replace(logs, logs={**logs.logs, **of_queries})
 
 
 def unusable_times(facts: LagFacts, now_ms: int) -> dict[TopicPartition, int]:
@@ -248,6 +261,8 @@ def _of_group(
     log = facts.logs.logs.get(group.name)
     names = _names_by_id(group, facts) if need.crash_loops else None
     log_facts = None if log is None else from_log(log.events, log.reach, group, now_ms, names)
+    if log_facts is not None and group.query is not None:
+        log_facts = replace(log_facts, state_since_ms=group.query.state_since_ms)
     unread = facts.logs.unread.get(group.name)
     firsts = facts.firsts.get(group.name, {})
     lagging = {p.topic for p in group.partitions if p.lag}
@@ -337,7 +352,7 @@ def _unknown_times(
     group: Group, need: Need, firsts: Mapping[TopicPartition, First], unusable: Collection[TopicPartition]
 ) -> Iterator[tuple[EvidenceSource, str]]:
     failed = ((tp, error) for tp, error in firsts.items() if isinstance(error, KgroupError))
-    if need.no_time is not None:
+    if need.no_time is not None and not firsts:
         yield EvidenceSource.TIME, need.no_time
     elif first := next(failed, None):
         yield EvidenceSource.TIME, _of_topic(*first)

@@ -8,6 +8,7 @@ from itertools import chain
 import msgspec
 from msgspec.structs import replace
 
+from kgroup.cluster.checkpoints.queries import listed_query
 from kgroup.cluster.coordinator.groups import GroupListing
 from kgroup.cluster.group_partition import partition_of
 from kgroup.cluster.snapshot import DESCRIBED_TYPES, Cluster, Snapshot, SnapshotRequest
@@ -24,7 +25,8 @@ from kgroup.groups.selection import (
 )
 from kgroup.model.groups import ListedGroup, RowError
 from kgroup.model.reporter import Reporter
-from kgroup.support.errors import FOREIGN_OWNER, NotFound, Refused
+from kgroup.model.streaming_query import QUERY, StreamingQuery, is_query
+from kgroup.support.errors import FOREIGN_OWNER, KgroupError, NotFound, Refused
 from kgroup.support.hint import Hint
 from kgroup.support.quoting import quote
 from kgroup.support.units import plural
@@ -41,8 +43,8 @@ class ListedGroups(msgspec.Struct, frozen=True):
     errors: tuple[RowError, ...]
 
 
-def choose_groups(reporter: Reporter, cluster: Cluster, which: Selection) -> ListedGroups:
-    """The groups that ``which`` selects, ordered by name.
+def choose_groups(reporter: Reporter, cluster: Cluster, which: Selection, *, queries: bool = False) -> ListedGroups:
+    """The groups that ``which`` selects, ordered by name; with ``queries`` also the context's streaming queries.
 
     Raises NotFound and NotAuthorized as ``kgroup.groups.selection`` does, and Refused if ``--expect`` is another
     number, and NotFound for topics that do not exist and that no group uses. If no group matches and a broker did not
@@ -51,13 +53,20 @@ def choose_groups(reporter: Reporter, cluster: Cluster, which: Selection) -> Lis
     listing = cluster.list_groups()
     if note := visibility_note(listing.groups, listing.complete):
         reporter.note(note)
+    read = _read_queries(cluster, which) if queries else {}
+    listed = (*listing.groups, *(listed_query(name, query) for name, query in read.items()))
+    listing = replace(listing, groups=tuple(sorted(listed, key=lambda group: group.name)))
     choice = _choice(which, listing, cluster.ref.label)
-    groups = choice.groups
     errors = tuple(RowError.of(error) for error in (*listing.failures, choice.missing) if error)
+    unread = {name: error for name, error in read.items() if isinstance(error, KgroupError)}
+    errors += tuple(
+        RowError.of(unread[group.name], group=group.name) for group in choice.groups if group.name in unread
+    )
+    groups = tuple(group for group in choice.groups if group.name not in unread)
     if which.topic:
         missing = cluster.check_topics(which.topics.names)
         # This user may describe these topics, checked above; hidden commits on other topics do not matter here.
-        request = SnapshotRequest(logs=False, generation_budget_s=0, hidden_budget_s=0)
+        request = SnapshotRequest(logs=False, generation_budget_s=0, hidden_budget_s=0, queries=queries)
         about: set[str] = set()
         for at in range(0, len(groups), GROUPS_AT_A_TIME):
             snapshot = cluster.describe(groups[at : at + GROUPS_AT_A_TIME], request)
@@ -70,6 +79,14 @@ def choose_groups(reporter: Reporter, cluster: Cluster, which: Selection) -> Lis
             reporter.note(f'there is no topic "{topic}"')
     check_expected(which, len(groups))
     return ListedGroups(groups, errors)
+
+
+def _read_queries(cluster: Cluster, which: Selection) -> dict[str, StreamingQuery | KgroupError]:
+    """The streaming queries of the context, and those that are named, unless the choice is of other types only."""
+    named = [name for name in names_of(which) if is_query(name)]
+    if which.type and QUERY not in ",".join(which.type).lower():
+        return {}
+    return cluster.queries.read((*cluster.queries.names, *named))
 
 
 def require_topics(cluster: Cluster, which: Selection) -> None:
@@ -109,12 +126,15 @@ def snapshots(
     if names_only(which) and not which.topic:
         yield _by_name(cluster, which, request, verb)
         return
-    yield from batches(cluster, describable_groups(reporter, cluster, which, verb), request, at_a_time)
+    listed = describable_groups(reporter, cluster, which, verb, queries=request.queries)
+    yield from batches(cluster, listed, request, at_a_time)
 
 
-def describable_groups(reporter: Reporter, cluster: Cluster, which: Selection, verb: str = "") -> ListedGroups:
+def describable_groups(
+    reporter: Reporter, cluster: Cluster, which: Selection, verb: str = "", *, queries: bool = False
+) -> ListedGroups:
     """The groups that ``which`` selects and kgroup can describe. Raises as ``snapshots`` does."""
-    listed = choose_groups(reporter, cluster, which)
+    listed = choose_groups(reporter, cluster, which, queries=queries)
     return ListedGroups(_described(reporter, which, listed.groups, verb), listed.errors)
 
 
@@ -139,7 +159,7 @@ def in_parts(
     if at_once or names_only(which):
         read = list(snapshots(reporter, cluster, which, request))
         return sum(len(each.groups) for each in read), ((len(each.groups), each) for each in read)
-    listed = describable_groups(reporter, cluster, which)
+    listed = describable_groups(reporter, cluster, which, queries=request.queries)
     parts = by_log_partition(listed.groups, cluster.count_log_partitions(), GROUPS_AT_A_TIME)
     failed = [(0, Snapshot((), listed.errors, ()))] if listed.errors else []
     read_parts = ((len(part), _without_vanished(cluster, cluster.describe(part, request))) for part in parts)
@@ -170,7 +190,8 @@ def _by_name(cluster: Cluster, which: Selection, request: SnapshotRequest, verb:
     names = names_of(which)
     snapshot = cluster.describe(names, request)
     known_names = {group.name for group in snapshot.groups}
-    missing = [e.group for e in snapshot.errors if e.code == NotFound.code and e.group and e.group not in known_names]
+    absent = (error.group for error in snapshot.errors if error.code == NotFound.code and error.group)
+    missing = [name for name in absent if name not in known_names and not is_query(name)]
     if not missing:
         check_expected(which, len(known_names))
         return snapshot
@@ -196,7 +217,7 @@ def exclude_foreign(
     reporter: Reporter, which: Selection, groups: Sequence[ListedGroup], source: str = "", verb: str = ""
 ) -> frozenset[str]:
     """The names of the share and streams groups among these, with a note. Raises Refused for a named one."""
-    foreign = [group for group in groups if group.type not in DESCRIBED_TYPES]
+    foreign = [group for group in groups if group.type not in (*DESCRIBED_TYPES, QUERY)]
     refuse_foreign([group for group in foreign if group.name in names_of(which)], verb)
     if foreign:
         hint = Hint("{}", ("list", *([source] if source else ())))
@@ -231,7 +252,7 @@ def refuse_foreign(groups: Sequence[ListedGroup], verb: str = "") -> None:
     For a verb without a corresponding command (the default) that is the command that describes the group.
     """
     for group in groups:
-        if group.type not in DESCRIBED_TYPES:
+        if group.type not in (*DESCRIBED_TYPES, QUERY):
             flags = _THEIR_FLAGS.get(group.type, {}).get(verb, "--describe")
             raise Refused(
                 f"{group.name} is a {group.type} group: kgroup reads and changes classic and consumer groups only",

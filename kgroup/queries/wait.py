@@ -10,6 +10,8 @@ import time
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.groups.member_sessions import Liveness, ObservedMembers, SessionBound, evict_text, lines_of_members
 from kgroup.groups.selection import Selection, names_of, unknown_groups
@@ -48,7 +50,7 @@ _GENERATION_BUDGET_S = 0.5
 def groups_to_wait_for(reporter: Reporter, cluster: Cluster, which: Selection, *, new: bool) -> tuple[str, ...]:
     """The groups to wait for, fixed from now on. Raises NotFound for a named group that does not exist."""
     try:
-        chosen = list(snapshots(reporter, cluster, which, STATE_ONLY))
+        chosen = list(snapshots(reporter, cluster, which, replace(STATE_ONLY, queries=True)))
     except NotFound:
         if new:
             return names_of(which)
@@ -148,6 +150,7 @@ class _Wait(PollLoop[WaitResult]):
             offsets=self._reads_lag,
             logs=self._reads_lag,
             generation_budget_s=_GENERATION_BUDGET_S if self._has_generations else 0,
+            queries=True,
         )
         try:
             with self.in_time():

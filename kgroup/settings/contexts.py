@@ -13,9 +13,14 @@
         catchup:
           master: spark://spark:7077
           rate: 20MiB/s
+        queries:                                 # streaming queries of Spark, by the names that kgroup shows
+          orders-bronze: s3a://lake/checkpoints/orders-bronze
+          orders-hourly:
+            checkpoint: /mnt/lake/checkpoints/orders-hourly
+            every: 1h                            # its job starts every hour; it is late after that
 
-Client settings keep their names, librdkafka's or Java's. ``read_only``, ``explicit``, ``timeout`` and ``catchup`` are
-kgroup's own.
+Client settings keep their names, librdkafka's or Java's. ``read_only``, ``explicit``, ``timeout``, ``catchup`` and
+``queries`` are kgroup's own.
 """
 
 from __future__ import annotations
@@ -31,9 +36,10 @@ from typing import TYPE_CHECKING
 
 from kgroup.settings import paths
 from kgroup.settings.keys import FILE_KEYS
-from kgroup.settings.model import Setting
+from kgroup.settings.model import Setting, StreamingQuerySetting
 from kgroup.support.atomic_file import replace_file
-from kgroup.support.errors import ConfigError, NotFound
+from kgroup.support.durations import parse_duration
+from kgroup.support.errors import ConfigError, NotFound, UsageError
 from kgroup.support.redact import is_secret
 
 if TYPE_CHECKING:
@@ -42,7 +48,7 @@ if TYPE_CHECKING:
 CATCHUP_KEYS = ("master", "rate", "dead-letter-topic")
 """What the section ``catchup`` may have, besides Spark's own settings: the options of these names."""
 
-OWN_KEYS = frozenset({"read_only", "explicit", "timeout", "catchup"})
+OWN_KEYS = frozenset({"read_only", "explicit", "timeout", "catchup", "queries"})
 _PATH_KEYS = FILE_KEYS | {"ssl.truststore.location", "ssl.keystore.location"}
 _REFERENCE = re.compile(r"\$\{(env|file):([^}]*)\}")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
@@ -63,6 +69,7 @@ class Context:
     explicit: bool = False
     timeout: Setting | None = None
     catchup: tuple[Setting, ...] = ()
+    queries: Mapping[str, StreamingQuerySetting] = field(default_factory=dict)
     directory: Path = field(default=Path())
 
     @property
@@ -220,9 +227,13 @@ class _File:
         settings: list[Setting] = []
         own: dict[str, tuple[yaml.ScalarNode, str]] = {}
         catchup: tuple[Setting, ...] = ()
+        queries: dict[str, StreamingQuerySetting] = {}
         for key, node in self._mapping(body, f'context "{name.value}"').items():
             if key.value == "catchup":
                 catchup = () if self._is_null(node) else tuple(self._catchup(name.value, node))
+                continue
+            if key.value == "queries":
+                queries = {} if self._is_null(node) else self._queries(name.value, node)
                 continue
             value = self._scalar(key, node)
             if key.value in OWN_KEYS:
@@ -238,6 +249,7 @@ class _File:
             explicit=self._boolean(own.get("explicit")),
             timeout=None if timeout is None else Setting("timeout", timeout[1], self._source(name.value, timeout[0])),
             catchup=catchup,
+            queries=queries,
             directory=self.path.parent.absolute(),
         )
 
@@ -246,6 +258,40 @@ class _File:
             if key.value not in CATCHUP_KEYS and not key.value.startswith("spark."):
                 raise self._wrong(key, f'"catchup" has {", ".join(CATCHUP_KEYS)} and spark.*, not "{key.value}"')
             yield Setting(key.value, self._scalar(key, node), self._source(context, key))
+
+    def _queries(self, context: str, body: yaml.Node) -> dict[str, StreamingQuerySetting]:
+        queries = {}
+        for name, node in self._mapping(body, '"queries"').items():
+            if not re.fullmatch(r"[\w.-]+", name.value):
+                raise self._wrong(name, f'the name of a streaming query has letters, digits, ".-_": not "{name.value}"')
+            queries[name.value] = self._query(context, name, node)
+        return queries
+
+    def _query(self, context: str, name: yaml.ScalarNode, node: yaml.Node) -> StreamingQuerySetting:
+        import yaml
+
+        source = self._source(context, name)
+        if isinstance(node, yaml.ScalarNode):
+            return StreamingQuerySetting(self._location(name, self._scalar(name, node)), source=source)
+        location, every_s = "", None
+        for key, value in self._mapping(node, f'"{name.value}"').items():
+            text = self._scalar(key, value)
+            if key.value == "checkpoint":
+                location = text
+            elif key.value == "every":
+                try:
+                    every_s = parse_duration(text, "every")
+                except UsageError:
+                    raise self._wrong(key, f'"every" of "{name.value}" is a duration, as 1h') from None
+            else:
+                raise self._wrong(key, f'a streaming query has checkpoint and every, not "{key.value}"')
+        return StreamingQuerySetting(self._location(name, location), every_s, source)
+
+    def _location(self, name: yaml.ScalarNode, text: str) -> str:
+        """The checkpoint as written; a path is relative to the file, as all paths in it."""
+        if not text:
+            raise self._wrong(name, f'the streaming query "{name.value}" has no checkpoint')
+        return text if "://" in text else str(self.path.parent.absolute() / Path(text).expanduser())
 
     def _mapping(self, node: yaml.Node, what: str) -> dict[yaml.ScalarNode, yaml.Node]:
         import yaml

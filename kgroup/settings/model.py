@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kgroup.support.errors import Refused, refusal_code
 from kgroup.support.quoting import quote
@@ -55,6 +56,17 @@ class Setting:
         return f"Setting({self.key}={self.display_value!r}, from {self.source})"
 
 
+class StreamingQuerySetting(NamedTuple):
+    """A streaming query that a context names: where its checkpoint is, and how often its job starts, if it said so.
+
+    ``source`` is where the context names it, in the words of ``Setting``.
+    """
+
+    location: str
+    every_s: float | None = None
+    source: str = ""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Settings:
     """How to reach one cluster, resolved; see ``resolve`` for the precedence.
@@ -62,7 +74,8 @@ class Settings:
     ``entries`` has librdkafka's keys, and AWS_MSK_IAM as a value of ``sasl.mechanism``. ``context`` is None if none is
     in use. ``named`` is whether a flag or variable named it, rather than an earlier ``kgroup context use``.
     ``timeout_s`` limits how long a whole command waits for the cluster. ``java_file`` is the ``--command-config`` that
-    Kafka's own tools can read too, None without one. ``catchup`` is what the context says of replays.
+    Kafka's own tools can read too, None without one. ``catchup`` is what the context says of replays, ``queries`` are
+    the streaming queries that it names.
     """
 
     entries: Mapping[str, Setting]
@@ -76,6 +89,7 @@ class Settings:
     unknown: tuple[Setting, ...] = field(default=())
     java_file: str | None = None
     catchup: tuple[Setting, ...] = ()
+    queries: Mapping[str, StreamingQuerySetting] = field(default_factory=dict)
 
     def get(self, key: str) -> str | None:
         setting = self.entries.get(key)

@@ -113,6 +113,7 @@ def resolve(
         unknown=unknown,
         java_file=_java_file(connection, environ, (*variables.parts, *flags.parts)),
         catchup=() if context is None else context.catchup,
+        queries={} if context is None else context.queries,
     )
 
 

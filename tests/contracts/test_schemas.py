@@ -81,7 +81,7 @@ def of_kind(kind: str, has: Callable[[Any], bool] = lambda item: True) -> Any:
         (("data", 0, "partitions", 0, "speed"), 1, "'speed' was unexpected"),
         (("data", 0, "partitions", 0, "log_end"), "7", "'7' is not of type 'integer', 'null'"),
         (("data", 0, "partitions", 0, "topic"), None, "None is not of type 'string'"),
-        (("data", 0, "source"), "hearsay", "'hearsay' is not one of ['coordinator', 'log']"),
+        (("data", 0, "source"), "hearsay", "'hearsay' is not one of ['coordinator', 'log', 'checkpoint']"),
         (("executed",), None, "None is not of type 'boolean'"),
         (("kind",), "kgroup.list/v1", "kgroup.list/v1"),
         (("kind",), "kgroup.list/v2", "kgroup.list/v2 is not a kind"),

@@ -155,6 +155,13 @@ BROKEN: dict[str, tuple[str, int, str]] = {
     "read-only": ("contexts:\n  a:\n    read_only: maybe\n", 3, '"read_only" is true or false'),
     "catchup-text": ("contexts:\n  a:\n    catchup: geheim\n", 3, '"catchup" must be a mapping'),
     "catchup-key": ("contexts:\n  a:\n    catchup:\n      rates: geheim\n", 4, 'spark.*, not "rates"'),
+    "queries-text": ("contexts:\n  a:\n    queries: geheim\n", 3, '"queries" must be a mapping'),
+    "query-name": ("contexts:\n  a:\n    queries:\n      a/b: /geheim\n", 4, "the name of a streaming query"),
+    "query-key": ("contexts:\n  a:\n    queries:\n      b:\n        path: geheim\n", 5, 'and every, not "path"'),
+    "query-nowhere": ("contexts:\n  a:\n    queries:\n      b:\n        every: 1h\n", 4, '"b" has no checkpoint'),
+    "query-every": (
+        "contexts:\n  a:\n    queries:\n      b:\n        every: geheim\n", 5, '"every" of "b" is a duration, as 1h',
+    ),
     "key-list": ("contexts:\n  a:\n    [x]: 1\n", 3, "must be plain text"),
     "unsafe-tag": ("contexts:\n  a: !!python/object:os.system {}\n  b: 1\n", 3, 'context "b"'),
 }  # fmt: skip
@@ -331,6 +338,20 @@ def test_show_hides_secrets_and_names_sources(write: Callable[[str], Path], monk
     assert rows["explicit"][0] == "true"
     assert rows["catchup.master"] == ("spark://spark:7077", f'context "prod" ({path}:13)')
     assert rows["catchup.spark.ssl.keyPassword"][0] == "[hidden]"
+
+
+def test_queries_are_named_with_paths_relative_to_the_file(write: Callable[[str], Path]) -> None:
+    path = write(
+        "contexts:\n  prod:\n    bootstrap.servers: b:1\n    queries:\n      far: s3a://lake/c\n"
+        "      near: checkpoints/near\n      hourly:\n        checkpoint: /lake/hourly\n        every: 90m\n"
+    )
+    rows = {row[0]: row[1] for row in show(run(), "prod").records().rows}
+
+    assert rows["queries.far"] == "s3a://lake/c"
+    assert rows["queries.near"] == str(path.parent / "checkpoints/near")
+    assert contexts.load()["prod"].queries["hourly"].every_s == 5400
+    (document,) = documents(show(run(), "prod"))
+    assert [query["name"] for query in document["queries"]] == ["far", "near", "hourly"]
 
 
 def test_show_of_two_contexts_is_refused(write: Callable[[str], Path]) -> None:

@@ -25,6 +25,7 @@ class RuleScope(ExplainedEnum):
 
     CLUSTER = "cluster", "the cluster"
     GROUP = "group", "a group"
+    QUERY = "query", "a streaming query"
 
 
 class Severity(ExplainedEnum):

@@ -17,6 +17,7 @@ from kgroup.groups.doctor import (
     about_lag,
     about_members,
     about_offsets,
+    about_queries,
     about_rebalances,
     about_timeouts,
     about_transactions,
@@ -65,12 +66,23 @@ GROUP_RULES: tuple[tuple[Rule, OfGroup], ...] = (
     (about_lag.COMMITS_WITHOUT_PROGRESS, about_lag.commits_without_progress),
     (about_members.MIGRATE, about_members.ready_to_migrate),
 )
+QUERY_RULES: tuple[tuple[Rule, OfGroup], ...] = (
+    (about_queries.FAILS, about_queries.query_fails),
+    (about_queries.STOPPED, about_queries.query_stopped),
+    (about_queries.LONG, about_queries.long_batch),
+    (about_queries.RETENTION, about_queries.query_retention),
+    (about_catchups.PENDING, about_catchups.pending_catchup),
+    (about_queries.NEW_PARTITIONS, about_queries.new_partitions),
+    (about_lag.UNUSABLE_TIMESTAMPS, about_lag.unusable_timestamps),
+)
 CLUSTER_RULES: tuple[tuple[Rule, OfCluster], ...] = (
     (about_cluster.REPLICATION, about_cluster.offsets_topic_replication),
     (about_transactions.CLUSTER_TRANSACTION, about_transactions.hanging_offsets_transaction),
     (about_cluster.COORDINATORS, about_cluster.coordinator_load),
 )
-RULES: tuple[Rule, ...] = (*(rule for rule, _ in CLUSTER_RULES), *(rule for rule, _ in GROUP_RULES))
+RULES: tuple[Rule, ...] = tuple(
+    dict.fromkeys(rule for rules in (CLUSTER_RULES, GROUP_RULES, QUERY_RULES) for rule, _ in rules)
+)
 """The table of rules: id, meaning, source, thresholds."""
 
 OF_COMMITS: tuple[Rule, ...] = (

@@ -35,6 +35,7 @@ from kgroup.groups.lag.report import GroupLag, LagSum, PartitionLag, sum_partiti
 from kgroup.groups.lag.status import (
     CAUGHT_UP,
     DEFAULT_RULES,
+    IN_BATCH,
     IN_TURN,
     JUST_BACK,
     LEFT_BEFORE,
@@ -50,10 +51,12 @@ from kgroup.groups.lag.status import (
     no_reader,
 )
 from kgroup.groups.member_labels import topics_left_before, unsubscribed_topics
-from kgroup.groups.thresholds import ASSIGN_READS, LEAST_UNREAD, RESTART, STORM_ONGOING
+from kgroup.groups.streaming.progress import usual_silence_ms
+from kgroup.groups.thresholds import ASSIGN_READS, LEAST_UNREAD, LONG_BATCH, RESTART, STORM_ONGOING
 from kgroup.model.groups import Group, LoggedCommit, Partition
 from kgroup.model.hidden_commits import hidden_words
 from kgroup.model.record_times import unusable_words
+from kgroup.model.streaming_query import StreamingQuery
 
 _NOTHING = PartitionEvidence()
 _UNKNOWN_RATES = Rates()
@@ -64,6 +67,8 @@ _RESTARTS = 2
 
 def measure_lag(group: Group, evidence: LagEvidence, rules: StatusRules = DEFAULT_RULES) -> GroupLag:
     """The lag of each partition, of each topic and of the group, as far as the evidence shows it."""
+    if group.query is not None:
+        rules = _rules_of(group.query, rules)
     in_order = sorted(group.partitions, key=attrgetter("tp"))
     known = [evidence.partitions.get(each.tp, _NOTHING) for each in in_order]
     consumer_ms = _last_by_consumer(known)
@@ -82,6 +87,8 @@ def measure_lag(group: Group, evidence: LagEvidence, rules: StatusRules = DEFAUL
     )
     partitions = tuple(map(of_group.partition, in_order, known))
     partitions = _in_turn(partitions, of_group.back_ms, evidence.now_ms)
+    if group.query is not None:
+        partitions = _of_query(partitions, group.query, evidence.now_ms)
     if in_order and in_order[0].topic == in_order[-1].topic:
         topics: tuple[LagSum, ...] = (sum_partitions(group.name, in_order[0].topic, partitions),)
     else:
@@ -104,6 +111,39 @@ def measure_lag(group: Group, evidence: LagEvidence, rules: StatusRules = DEFAUL
         total=total,
         hidden_commits=group.hidden_commits,
     )
+
+
+def _rules_of(query: StreamingQuery, rules: StatusRules) -> StatusRules:
+    """The rules for a streaming query: it may be silent for as long as it was before, or as its job's schedule says."""
+    usual_ms = usual_silence_ms(query) or 0
+    return replace(rules, least_span_ms=max(rules.least_span_ms, usual_ms), lone_ms=max(rules.lone_ms, usual_ms))
+
+
+def _of_query(rows: tuple[PartitionLag, ...], query: StreamingQuery, now_ms: int) -> tuple[PartitionLag, ...]:
+    """The same, with what its batches show besides.
+
+    A STOP is unknown while the query may be in the batch that it has planned. Between batches it is one as soon as the
+    query is silent for longer than it usually is, though a record is unread: with data it plans the next batch at once.
+    """
+    planned, done_ms = query.planned, None if query.done is None else query.done.done_ms
+    if planned is not None:
+        if planned.planned_ms is None or now_ms - planned.planned_ms >= LONG_BATCH.value:
+            return rows
+        waits = StatusResult(None, why=IN_BATCH)
+        return tuple(replace(row, status_result=waits) if row.status is LagStatus.STOP else row for row in rows)
+    usual_ms = usual_silence_ms(query)
+    if usual_ms is None or done_ms is None:
+        return rows
+    bound_ms = max(usual_ms, RESTART.value)
+
+    def unless_late(row: PartitionLag) -> PartitionLag:
+        if not row.lag or row.time_lag_ms is None or row.status in (LagStatus.STOP, LagStatus.REWIND):
+            return row
+        since_ms = max(done_ms, now_ms - row.time_lag_ms)
+        late = now_ms - since_ms > bound_ms
+        return replace(row, status_result=StatusResult(LagStatus.STOP, since_ms)) if late else row
+
+    return tuple(map(unless_late, rows))
 
 
 def _commits_read(known: PartitionEvidence) -> Sequence[LoggedCommit]:

@@ -107,6 +107,8 @@ JUST_BACK = "its members came back less than 30s ago"
 ONE_RECORD = "one record is unread: it fails, or the client commits the last record that it read, not the next one"
 """Why the status is unknown: the next record shows which."""
 
+IN_BATCH = "a batch is planned and not done: the query is in it, or it ended in it"
+"""Why the status is unknown: a batch of a streaming query may take long, above all the first after a pause."""
 IN_TURN = "its member reads another partition first, as far as its commits show"
 """Why the status is unknown for a minute: a client hands out what it has fetched of one partition, then of the next."""
 

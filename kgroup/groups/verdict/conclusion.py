@@ -48,6 +48,9 @@ class Trouble(ExplainedEnum):
     OTHER_DEPLOYMENT = "other-deployment", "members of another deployment have partitions"
     NAMED_MEMBERS = "named-members", "one deployment whose client ids are names"
     LOST_MEMBER = "lost-member", "a member was silent for its session, and others have its partitions"
+    QUERY_FAILS = "query-fails", "the next batch of a streaming query fails"
+    LONG_BATCH = "long-batch", "a streaming query has planned a batch and not finished it for long"
+    QUERY_STOPPED = "query-stopped", "a streaming query makes no batch, or its job is late"
 
 
 class ConcludedPlace(msgspec.Struct, frozen=True):

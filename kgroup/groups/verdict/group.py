@@ -20,6 +20,7 @@ from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.lag.status import LagStatus
 from kgroup.groups.passed_over import passed_over_in, passed_over_words
 from kgroup.groups.rebalance_wait import RebalanceWait, rebalance_wait
+from kgroup.groups.streaming.trouble import state_words, troubles_of
 from kgroup.groups.stuck_record import StuckRecord, stuck_record
 from kgroup.groups.timeline.steps import CrashLoop
 from kgroup.groups.verdict.began import lag_began_with
@@ -80,7 +81,9 @@ class GroupVerdict(msgspec.Struct, frozen=True):
 
     @property
     def state(self) -> str:
-        """``Stable for 41m``, or ``Stable for an unknown time`` if that could not be read."""
+        """``Stable for 41m``, or ``Stable for an unknown time``; of a streaming query ``batch 7 done 41m ago``."""
+        if self.group.query is not None:
+            return state_words(self.group.query, self.evidence.now_ms)
         state, since_ms = self.group.state, self.evidence.state_since_ms
         if since_ms is None:
             return f"{state} for an unknown time" if EvidenceSource.STATE in self.evidence.unknown else state
@@ -90,6 +93,8 @@ class GroupVerdict(msgspec.Struct, frozen=True):
 def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None = None) -> GroupVerdict:
     """The verdict on a group. ``report`` is its measurement; None: it is measured here."""
     report = report or measure_lag(group, evidence)
+    if group.query is not None:
+        return _query_verdict(group, evidence, report)
     shape, safe, job = shape_of(report), retention_verdict(report, evidence), not_due(report, evidence)
     gap = large_gap(report, evidence) if job is None else None
     siblings = (
@@ -152,6 +157,27 @@ def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None =
                 else (),
             )
         ),
+    )
+
+
+def _query_verdict(group: Group, evidence: LagEvidence, report: GroupLag) -> GroupVerdict:
+    """The verdict on a streaming query: it has batches, and no members or rebalances."""
+    shape, found = shape_of(report), troubles_of(group, report)
+    facts = (Concluded(one.words, one.cause, (), places_of(report, [p.tp for p in one.partitions])) for one in found)
+    fact = next(facts, None)
+    return GroupVerdict(
+        group=group,
+        report=report,
+        evidence=evidence,
+        next=None if fact is None else fact.text,
+        concluded=fact,
+        shape=shape,
+        safe=retention_verdict(report, evidence),
+        siblings=None
+        if evidence.siblings is None
+        else siblings_of(evidence.siblings, shape, report, evidence.unknown.get(EvidenceSource.SIBLINGS)),
+        record=None,
+        commands=(),
     )
 
 

@@ -71,6 +71,15 @@ class UnknownSetting(msgspec.Struct, frozen=True):
     source: Annotated[str, "Where it is from."]
 
 
+class ShownQuery(msgspec.Struct, frozen=True):
+    """A streaming query that the context names."""
+
+    name: Annotated[str, "The name; `spark:NAME` is the query."]
+    checkpoint: Annotated[str, "The path or URI of its checkpoint."]
+    every_ms: Annotated[Ms | None, "How often its job starts; null if the context does not have it."]
+    source: Annotated[str, "Where it is from."]
+
+
 class ShownContext(msgspec.Struct, frozen=True):
     context: Annotated[str | None, "The context; null if none is used."]
     named: Annotated[bool, "Whether it was named by --context or KGROUP_CONTEXT."]
@@ -79,6 +88,7 @@ class ShownContext(msgspec.Struct, frozen=True):
     timeout_ms: Annotated[Ms, "The timeout."]
     settings: Annotated[tuple[ShownSetting, ...], "The settings."]
     catchup: Annotated[tuple[ShownSetting, ...], "The settings of its section `catchup`."]
+    queries: Annotated[tuple[ShownQuery, ...], "The streaming queries of its section `queries`."]
     unknown_settings: Annotated[tuple[UnknownSetting, ...], "Settings that kgroup does not know."]
 
 
@@ -98,6 +108,10 @@ def _shown(settings: Settings) -> ShownContext:
             ShownSetting(entry.key, None if entry.is_secret else entry.value, entry.is_secret, entry.source)
             for entry in settings.catchup
         ),
+        queries=tuple(
+            ShownQuery(name, each.location, None if each.every_s is None else round(each.every_s * 1000), each.source)
+            for name, each in settings.queries.items()
+        ),
         unknown_settings=tuple(UnknownSetting(entry.named, entry.source) for entry in settings.unknown),
     )
 
@@ -109,7 +123,8 @@ def _rows(settings: Settings) -> list[tuple[str, str, str]]:
     for name, holds in (("read_only", settings.read_only), ("explicit", settings.explicit)):
         if holds:
             rows.append((name, "true", settings.context_source or ""))
-    return [*rows, *((f"catchup.{entry.key}", entry.display_value, entry.source) for entry in settings.catchup)]
+    rows += [(f"catchup.{entry.key}", entry.display_value, entry.source) for entry in settings.catchup]
+    return [*rows, *((f"queries.{name}", query.location, query.source) for name, query in settings.queries.items())]
 
 
 def list_outcome(rows: tuple[ListedContext, ...]) -> Outcome:

@@ -11,6 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kgroup.groups.member_labels import member_names
+from kgroup.groups.streaming.trouble import source_words
 from kgroup.groups.verdict.plain import lag_line, next_line, range_line
 from kgroup.model.blocks import (
     BlankLine,
@@ -29,11 +30,13 @@ from kgroup.model.blocks import (
 from kgroup.model.groups import Group, Member, Partition, RowError, is_of_consumers
 from kgroup.model.outcome import Outcome
 from kgroup.model.pending_catchup import PendingCatchup
+from kgroup.model.streaming_query import StreamingQuery
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.output.pages.describe_document import described_document
 from kgroup.output.pages.describe_records import DescribePart, assignment_text, coordinator_text, records
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.durations import format_duration
+from kgroup.support.instants import rfc3339
 from kgroup.support.units import plural
 
 if TYPE_CHECKING:
@@ -183,11 +186,13 @@ def _page(
         )
     if part is not DescribePart.OFFSETS and group.members:
         yield from _member_blocks(group, verdict, all_rows=verbose or part is DescribePart.MEMBERS, verbose=verbose)
-    yield Text((membership_line(group),))
+    yield Text((membership_line(group) if group.query is None else checkpoint_line(group.query),))
 
 
 def title(group: Group, state: str | None = None) -> str:
     """``orders-enrich  Stable for 41m  classic  generation 112``; ``state`` includes the duration if it is known."""
+    if group.query is not None:
+        return f"{group.name}  {state or group.state}  streaming query  {source_words(group.query)}"
     version = _age(group)
     version_text = f"{'epoch' if group.type == 'consumer' else 'generation'} {'-' if version is None else version}"
     kind = group.type
@@ -213,6 +218,16 @@ def _verdict(group: Group, pending_lines: Sequence[str], verdict: GroupVerdict |
             yield LabelledLine("RANGE", range_line(outside), "bad")
     if group.partitions or group.members:
         yield BlankLine()
+
+
+def checkpoint_line(query: StreamingQuery) -> str:
+    """``checkpoint /lake/orders, query 7d8c1b1c-..., log v1, batches 0 to 7 kept``."""
+    kept = f", batches {query.batches[0].number} to {query.batches[-1].number} kept" if query.batches else ""
+    late = ", written when a batch ends (real-time mode): it may have read more since" if query.planned_late else ""
+    gaps = ", numbers are missing (asynchronous progress): it may have read more" if query.has_gaps else ""
+    mark = "" if query.watermark_ms is None else f", watermark {rfc3339(query.watermark_ms)}"
+    named = "query without an id" if query.id is None else f"query {query.id}"
+    return f"checkpoint {query.location}, {named}, log v{query.log_version}{kept}{gaps}{late}{mark}"
 
 
 def membership_line(group: Group) -> str:

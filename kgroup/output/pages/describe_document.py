@@ -19,6 +19,7 @@ from kgroup.model.groups import (
     TopicPartitions,
 )
 from kgroup.model.pending_catchup import PendingCatchup
+from kgroup.model.streaming_query import QueryBatch, StreamingQuery
 from kgroup.model.topic_partition import PartitionName, partition_names
 from kgroup.support.instants import rfc3339
 from kgroup.support.json_types import Count, Instant, Ms, Offset
@@ -100,12 +101,60 @@ class DescribedPartition(msgspec.Struct, frozen=True, gc=False):
         )
 
 
+class BatchDocument(msgspec.Struct, frozen=True):
+    """A batch of a streaming query."""
+
+    number: Annotated[Count, "Its number."]
+    planned_at: Annotated[Instant | None, "When Spark planned it, by the clock of the query's driver."]
+    done_at: Annotated[Instant | None, "When Spark finished it; null while it is not done."]
+
+    @classmethod
+    def of(cls, batch: QueryBatch | None) -> BatchDocument | None:
+        return None if batch is None else cls(batch.number, rfc3339(batch.planned_ms), rfc3339(batch.done_ms))
+
+
+class QueryDocument(msgspec.Struct, frozen=True):
+    """A streaming query of Spark, as its checkpoint shows it."""
+
+    checkpoint: Annotated[str, "The path or URI of the checkpoint."]
+    query_id: Annotated[str | None, "The id that Spark gave the query."]
+    log_version: Annotated[Count, "The version of its log of planned batches."]
+    last_batch: Annotated[BatchDocument | None, "The last batch that is done; null before the first."]
+    planned_batch: Annotated[BatchDocument | None, "The batch that is planned and not done; null without one."]
+    topics: Annotated[tuple[str, ...], "The topics of its Kafka sources."]
+    other_source_count: Annotated[Count, "Sources without offsets in Kafka."]
+    stateful: Annotated[bool, "Whether it keeps state, as aggregations and joins do."]
+    has_gaps: Annotated[bool, "Whether batch numbers are missing, so that it may have read more than is shown."]
+    planned_late: Annotated[
+        bool, "Whether batches are written when they end (real-time mode): it may have read more since."
+    ]
+    watermark_at: Annotated[Instant | None, "The event time up to which its input counts as complete."]
+    every_ms: Annotated[Ms | None, "How often its job starts, from the context; null if it is not there."]
+
+    @classmethod
+    def of(cls, query: StreamingQuery) -> QueryDocument:
+        return cls(
+            checkpoint=query.location,
+            query_id=query.id,
+            log_version=query.log_version,
+            last_batch=BatchDocument.of(query.done),
+            planned_batch=BatchDocument.of(query.planned),
+            topics=tuple(sorted({topic for source in query.sources for topic in source.topics})),
+            other_source_count=sum(not source.topics for source in query.sources),
+            stateful=query.stateful,
+            has_gaps=query.has_gaps,
+            planned_late=query.planned_late,
+            watermark_at=rfc3339(query.watermark_ms),
+            every_ms=None if query.every_s is None else round(query.every_s * 1000),
+        )
+
+
 class DescribedGroupDocument(msgspec.Struct, frozen=True):
     """A group."""
 
     group: Annotated[str, "The group."]
-    type: Annotated[str, "classic, consumer, share or streams, as the broker reports it."]
-    state: Annotated[str, "The state, as the broker reports it."]
+    type: Annotated[str, "classic, consumer, share or streams, as the broker reports it; query for a streaming query."]
+    state: Annotated[str, "The state, as the broker reports it; of a streaming query InBatch, BatchDone or New."]
     protocol_type: Annotated[str | None, "The protocol type of a classic group; the type of any other."]
     assignor: Annotated[str | None, "The assignor; null without members."]
     coordinator: Annotated[Coordinator | None, "The broker that coordinates the group."]
@@ -131,6 +180,7 @@ class DescribedGroupDocument(msgspec.Struct, frozen=True):
     newest_record_at: Annotated[
         Instant | None, "The time of the newest record of the group; null if the coordinator answered."
     ]
+    query: Annotated[QueryDocument | None, "The streaming query; null for a group."]
 
 
 def described_document(
@@ -167,9 +217,16 @@ def described_document(
         verdict=judged,
         totals=group.totals,
         pending_catchups=None if pending is None else tuple(pending),
-        source=GroupSource.COORDINATOR if logged is None else GroupSource.LOG,
+        source=_source(group, logged),
         newest_record_at=None if logged is None else rfc3339(logged.newest_ms),
+        query=None if group.query is None else QueryDocument.of(group.query),
     )
+
+
+def _source(group: Group, logged: LoggedState | None) -> GroupSource:
+    if group.query is not None:
+        return GroupSource.CHECKPOINT
+    return GroupSource.COORDINATOR if logged is None else GroupSource.LOG
 
 
 def _member(member: Member) -> MemberDocument:

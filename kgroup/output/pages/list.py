@@ -10,6 +10,7 @@ import msgspec
 from kgroup.model.blocks import Column, Records, Screen, Table, Text, Title
 from kgroup.model.groups import Coordinator, GroupSource, ListedGroup, RowError
 from kgroup.model.outcome import Outcome
+from kgroup.model.streaming_query import QUERY
 from kgroup.output.pages.describe_records import coordinator_text
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.durations import format_duration
@@ -36,12 +37,12 @@ class ListRow(msgspec.Struct, frozen=True):
     """A group as ``-o json`` lists it."""
 
     group: Annotated[str, "The group."]
-    type: Annotated[str, "classic, consumer, share or streams, as the broker reports it."]
-    state: Annotated[str, "The state, as the broker reports it."]
+    type: Annotated[str, "classic, consumer, share or streams, as the broker reports it; query for a streaming query."]
+    state: Annotated[str, "The state, as the broker reports it; of a streaming query InBatch, BatchDone or New."]
     protocol_type: Annotated[str | None, "The protocol type of a classic group; the type of any other."]
     coordinator: Annotated[Coordinator | None, "The broker that coordinates the group."]
     member_count: Annotated[Count | None, "Number of members; null if it was not read."]
-    last_activity_at: Annotated[Instant | None, "The newest record of the group in __consumer_offsets."]
+    last_activity_at: Annotated[Instant | None, "Its newest record in __consumer_offsets, or batch of a query."]
     source: Annotated[GroupSource, "Where the group was read."]
     newest_record_at: Annotated[
         Instant | None, "The time of the newest record of the group; null if the coordinator answered."
@@ -67,7 +68,7 @@ def list_outcome(
         active = rfc3339(active_ms.get(group.name))
         return ListRow(
             group.name, group.type, group.state, group.protocol_type, group.coordinator, group.members,
-            active, GroupSource.LOG if from_log else GroupSource.COORDINATOR, active if from_log else None,
+            active, _source(group, from_log=from_log), active if from_log else None,
         )  # fmt: skip
 
     return Outcome(
@@ -78,6 +79,12 @@ def list_outcome(
         errors=errors,
         names=lambda: (group.name for group in groups),
     )
+
+
+def _source(group: ListedGroup, *, from_log: bool) -> GroupSource:
+    if group.type == QUERY:
+        return GroupSource.CHECKPOINT
+    return GroupSource.LOG if from_log else GroupSource.COORDINATOR
 
 
 def _screen(

@@ -1,0 +1,241 @@
+"""Reads the checkpoints of streaming queries: files on a local disk, or anywhere that pyarrow's file systems reach.
+
+Nothing is written. The commits are listed before the batches: a batch that is done meanwhile looks planned for a
+moment, and never the other way round.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Protocol, TypeVar
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from kgroup.cluster.checkpoints.batch_files import (
+    batch_numbers,
+    initial_offsets,
+    is_late_commit,
+    planned_file,
+    query_id,
+)
+from kgroup.model.streaming_query import BatchEnds, QueryBatch, QuerySource, StreamingQuery
+from kgroup.settings.environment import variable
+from kgroup.support.errors import ConfigError, KgroupError, NotAuthorized, NotFound, Unreachable, UsageError
+
+T = TypeVar("T")
+
+_KEPT = 100
+"""The done batches that are read, at most: as many as Spark keeps by default (minBatchesToRetain)."""
+_AT_ONCE = 16
+_FEW, _LATE_MS = 3, 2_000
+"""So many batches, each written so long after it had begun, are of real-time mode; others are written at once."""
+_S3 = ("s3", "s3a", "s3n")
+_S3_OPTIONS = frozenset({"endpoint_override", "region", "scheme"})
+_ARROW = ("gs", "gcs", "hdfs", "viewfs", "abfs", "abfss")
+
+
+class Folder(Protocol):
+    """The files below a checkpoint; paths are relative, with ``/``."""
+
+    def names(self, path: str) -> Mapping[str, int]:
+        """The entries of a folder with their times of change (ms since 1970). Raises FileNotFoundError, OSError."""
+
+    def read(self, path: str) -> bytes:
+        """Raises FileNotFoundError, OSError."""
+
+
+def read_query(location: str, timeout_s: float, every_s: float | None = None) -> StreamingQuery:
+    """The query whose checkpoint is at this URI or path.
+
+    Raises NotFound without a checkpoint there, Refused for one of an unknown form, NotAuthorized or Unreachable if its
+    files cannot be read, UsageError for a URI of another kind, ConfigError without the package that reads it.
+    """
+    try:
+        return _read(_folder(location, timeout_s), location, every_s)
+    except FileNotFoundError:
+        raise _no_checkpoint(location) from None
+    except PermissionError as error:
+        raise NotAuthorized(f"{location} may not be read: {error.strerror or error}") from None
+    except OSError as error:
+        if "NO_SUCH_BUCKET" in str(error):
+            raise _no_checkpoint(location) from None
+        if "ACCESS_DENIED" in str(error) or "HTTP response code 403" in str(error):
+            raise NotAuthorized(f"{location} may not be read: {error}") from None
+        raise Unreachable(f"{location} cannot be read: {error.strerror or error}") from None
+
+
+def read_queries(
+    queries: Mapping[str, tuple[str, float | None]], timeout_s: float
+) -> dict[str, StreamingQuery | KgroupError]:
+    """Several queries at the same time, by name; ``queries`` has the location of each, and how often it starts."""
+
+    def read(query: tuple[str, float | None]) -> StreamingQuery | KgroupError:
+        try:
+            return read_query(query[0], timeout_s, query[1])
+        except KgroupError as error:
+            return error
+
+    return dict(zip(queries, _at_once(read, queries.values()), strict=True))
+
+
+def _read(folder: Folder, location: str, every_s: float | None) -> StreamingQuery:
+    commits = _names(folder, "commits")
+    planned = _names(folder, "offsets")
+    numbers = batch_numbers(planned)
+    if not numbers and "metadata" not in folder.names(""):
+        raise _no_checkpoint(location)
+    done = [number for number in numbers if str(number) in commits]
+    newest = done[-1] if done else None
+    later = [number for number in numbers if newest is None or number > newest]
+    wanted = [*done[-_KEPT:], *later[-1:]]
+    read = {
+        number: content
+        for number, content in zip(wanted, _contents(folder, wanted), strict=True)
+        if content is not None
+    }
+    files = {number: planned_file(content, f"offsets/{number}") for number, content in read.items()}
+    late = newest is not None and is_late_commit(folder.read(f"commits/{newest}"), f"commits/{newest}")
+    batches = [QueryBatch(n, file.planned_ms, file.ends, commits.get(str(n))) for n, file in files.items()]
+    last = files[wanted[-1]] if wanted and wanted[-1] in files else None
+    return StreamingQuery(
+        location=location,
+        id=query_id(folder.read("metadata"), "metadata"),
+        log_version=1 if last is None else last.version,
+        sources=() if last is None else last.sources,
+        batches=tuple(batch for batch in batches if batch.done_ms is not None),
+        planned=next((batch for batch in batches if batch.done_ms is None), None),
+        initial=_initial(folder, () if last is None else last.sources),
+        has_gaps=len(later) > 1 or (len(done) > 1 and done[-1] - done[0] >= len(done)),
+        planned_late=late or _planned_late(batches, planned),
+        stateful=bool(_names(folder, "state")),
+        watermark_ms=None if last is None else last.watermark_ms,
+        every_s=every_s,
+    )
+
+
+def _planned_late(batches: Sequence[QueryBatch], written: Mapping[str, int]) -> bool:
+    """Whether each of the last batches was written to the log of plans long after it had begun."""
+    last = [batch for batch in batches if batch.done_ms is not None][-_FEW:]
+    waits = [written[str(each.number)] - each.planned_ms for each in last if each.planned_ms is not None]
+    return len(waits) == _FEW and min(waits) >= _LATE_MS
+
+
+def _contents(folder: Folder, numbers: Sequence[int]) -> list[bytes | None]:
+    """The files of these batches; None for one that Spark has pruned meanwhile."""
+
+    def content(number: int) -> bytes | None:
+        try:
+            return folder.read(f"offsets/{number}")
+        except FileNotFoundError:
+            return None
+
+    return _at_once(content, numbers)
+
+
+def _initial(folder: Folder, sources: Iterable[QuerySource]) -> BatchEnds:
+    offsets: BatchEnds = {}
+    for source in sources:
+        place = f"sources/{source.key}/0"
+        try:
+            offsets = {**offsets, **initial_offsets(folder.read(place), place)}
+        except FileNotFoundError:
+            continue  # a source that keeps no beginning, or a log of its own
+    return offsets
+
+
+def _names(folder: Folder, path: str) -> Mapping[str, int]:
+    try:
+        return folder.names(path)
+    except FileNotFoundError:
+        return {}
+
+
+def _no_checkpoint(location: str) -> NotFound:
+    return NotFound(
+        f"there is no checkpoint at {location}",
+        hint="Name the query's checkpointLocation: it has the folders offsets and commits, and a file metadata.",
+    )
+
+
+def _at_once(ask: Callable[..., T], items: Iterable[object]) -> list[T]:
+    items = list(items)
+    if len(items) < 2:
+        return [ask(item) for item in items]
+    with ThreadPoolExecutor(min(_AT_ONCE, len(items)), "kgroup-checkpoint") as pool:
+        return list(pool.map(ask, items))
+
+
+class _LocalFolder:
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def names(self, path: str) -> Mapping[str, int]:
+        with os.scandir(self._root / path) as entries:
+            return {entry.name: entry.stat().st_mtime_ns // 1_000_000 for entry in entries}
+
+    def read(self, path: str) -> bytes:
+        return (self._root / path).read_bytes()
+
+
+class _ArrowFolder:
+    """A folder of one of pyarrow's file systems."""
+
+    def __init__(self, files: object, root: str) -> None:
+        self._files, self._root = files, root.rstrip("/")
+
+    def names(self, path: str) -> Mapping[str, int]:
+        from pyarrow.fs import FileSelector
+
+        found = self._files.get_file_info(FileSelector(f"{self._root}/{path}".rstrip("/")))  # type: ignore[attr-defined]
+        return {each.base_name: (each.mtime_ns or 0) // 1_000_000 for each in found}
+
+    def read(self, path: str) -> bytes:
+        with self._files.open_input_stream(f"{self._root}/{path}") as stream:  # type: ignore[attr-defined]
+            return bytes(stream.read())
+
+
+def _folder(location: str, timeout_s: float) -> Folder:
+    parts = urlsplit(location)
+    if parts.scheme == "file":
+        return _LocalFolder(Path(unquote(parts.path)))
+    if "://" not in location:
+        return _LocalFolder(Path(location).expanduser())
+    if parts.username or parts.password:
+        raise UsageError("a checkpoint's URI must not have a user or a password in it", hint=_LOGIN)
+    options = {key: values[-1] for key, values in parse_qs(parts.query).items()}
+    if parts.scheme not in (*_S3, *_ARROW):
+        known = ", ".join(("file", *_S3, *_ARROW))
+        raise UsageError(f"kgroup reads no checkpoints at {parts.scheme}://", hint=f"It reads: {known}")
+    if unknown := options.keys() - _S3_OPTIONS:
+        # The value is not repeated: it may be a secret.
+        raise UsageError(f"a checkpoint's URI has no option {min(unknown)}", hint=_LOGIN)
+    try:
+        from pyarrow import fs
+    except ImportError:
+        raise ConfigError(
+            f"checkpoints at {parts.scheme}:// need pyarrow", hint="pip install 'pyarrow>=18'", code="no-pyarrow"
+        ) from None
+    path = f"{parts.netloc}{unquote(parts.path)}"
+    if parts.scheme in _S3:
+        return _ArrowFolder(_s3(parts.netloc, options, timeout_s), path)
+    files, root = fs.FileSystem.from_uri(location)
+    return _ArrowFolder(files, root)
+
+
+_LOGIN = "The login comes from the environment, as for the AWS and Hadoop tools (AWS_ACCESS_KEY_ID, AWS_PROFILE, ...)."
+
+
+def _s3(bucket: str, options: Mapping[str, str], timeout_s: float) -> object:
+    from pyarrow import fs
+
+    known = dict(options)
+    if not known.keys() & {"region", "endpoint_override"} and not variable("AWS_ENDPOINT_URL"):
+        known["region"] = fs.resolve_s3_region(bucket)
+    return fs.S3FileSystem(
+        connect_timeout=timeout_s,
+        request_timeout=timeout_s,
+        retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=2),
+        **known,
+    )

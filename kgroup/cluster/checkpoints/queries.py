@@ -1,0 +1,96 @@
+"""Streaming queries as groups: which checkpoint a name means, and what a snapshot needs of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from kgroup.cluster.assemble_group import GroupParts
+from kgroup.cluster.coordinator.groups import GroupDescription
+from kgroup.cluster.coordinator.offset_fetch import CommittedOffsets
+from kgroup.cluster.refresh_cache import CachedValue, RefreshCache
+from kgroup.model.commit import Commit
+from kgroup.model.groups import ListedGroup
+from kgroup.model.streaming_query import PREFIX, QUERY, StreamingQuery
+from kgroup.settings.model import Settings, StreamingQuerySetting
+from kgroup.support.errors import KgroupError, NotFound, Refused, refusal_code
+
+NOT_A_GROUP = refusal_code(
+    "streaming-query",
+    "verbs without queries",
+    "The verb reads or changes groups in Kafka, and spark:URI is a streaming query.",
+    "list, lag, describe, doctor and wait read streaming queries.",
+)
+
+_FRESH_S = 2.0
+"""A checkpoint that was read for the listing is not read again for the page."""
+
+
+class QueryReader:
+    """Reads the streaming queries of a connection; what was read in the last two seconds is not read again."""
+
+    def __init__(self, settings: Settings, cache: RefreshCache) -> None:
+        self._known = settings.queries
+        self._timeout_s = settings.timeout_s
+        self._cache = cache
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The queries that the context names."""
+        return tuple(f"{PREFIX}{name}" for name in self._known)
+
+    def read(self, names: Iterable[str]) -> dict[str, StreamingQuery | KgroupError]:
+        """The queries of these names, each with the error that kept it from being read."""
+        found: dict[str, StreamingQuery | KgroupError] = {}
+        wanted: dict[str, tuple[str, float | None]] = {}
+        for name in dict.fromkeys(names):
+            cached = self._cache.queries.get(name)
+            if cached is not None and cached.is_fresh(_FRESH_S):
+                found[name] = cached.value
+                continue
+            try:
+                setting = self._setting(name.removeprefix(PREFIX))
+            except KgroupError as error:
+                found[name] = error
+            else:
+                wanted[name] = setting.location, setting.every_s
+        if wanted:
+            # Imported here: most commands have no query to read.
+            from kgroup.cluster.checkpoints.files import read_queries
+
+            read = read_queries(wanted, self._timeout_s)
+            found |= read
+            self._cache.queries |= {
+                name: CachedValue(query, None) for name, query in read.items() if isinstance(query, StreamingQuery)
+            }
+        return found
+
+    def _setting(self, name: str) -> StreamingQuerySetting:
+        """What a name means: a query of the context, else a path or a URI. Raises NotFound."""
+        if name in self._known:
+            return self._known[name]
+        if "/" in name:
+            return StreamingQuerySetting(name)
+        near = get_close_matches(name, self._known, n=3)
+        raise NotFound(
+            f'the context names no streaming query "{name}"',
+            details=(f"Near: {', '.join(near)}",) if near else (),
+            hint="name it under queries: in the context, or give its checkpoint: spark:/path, spark:s3a://bucket/path",
+        )
+
+
+def query_parts(name: str, query: StreamingQuery, *, offsets: bool) -> GroupParts:
+    """The query as what a coordinator would report: no members are known, its offsets are its commits."""
+    described = GroupDescription(QUERY, query.state, None, None, None, None, None)
+    commits: CommittedOffsets = {tp: Commit(at, None, "") for tp, at in query.offsets.items()} if offsets else {}
+    return GroupParts(name, described, commits, None)
+
+
+def listed_query(name: str, query: StreamingQuery | KgroupError) -> ListedGroup:
+    """The query as a line of a listing; its state is Unknown if its checkpoint could not be read."""
+    return ListedGroup(name, QUERY, query.state if isinstance(query, StreamingQuery) else "Unknown", None, None)
+
+
+def no_query(name: str) -> Refused:
+    """Why a verb that cannot use streaming queries refuses one."""
+    return Refused(f"{name} is a streaming query: this verb knows groups only", code=NOT_A_GROUP)

@@ -1,0 +1,99 @@
+"""A Structured Streaming query of Spark, as its checkpoint shows it; it is read and judged like a group.
+
+Times are in ms since 1970, by the clock of the query's driver (``planned_ms``) or of the file system (``done_ms``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import msgspec
+
+from kgroup.model.topic_partition import TopicPartition
+
+PREFIX = "spark:"
+"""What the name of a query begins with; after it comes the checkpoint's URI, or a name that the context gives it."""
+
+QUERY = "query"
+"""The type of such a group."""
+
+BatchEnds: TypeAlias = Mapping[TopicPartition, int]
+
+
+def is_query(name: str) -> bool:
+    """Whether a group's name is that of a streaming query."""
+    return name.startswith(PREFIX)
+
+
+class QueryBatch(msgspec.Struct, frozen=True):
+    """A batch: planned when Spark had written its end, done when Spark had written its commit.
+
+    ``ends`` are the offsets after its last records, of all Kafka sources. ``done_ms`` is None while it is not done.
+    """
+
+    number: int
+    planned_ms: int | None
+    ends: BatchEnds
+    done_ms: int | None = None
+
+
+class QuerySource(msgspec.Struct, frozen=True):
+    """A source of the query: its number, or the name that the query gave it. ``topics`` is empty if it is not Kafka."""
+
+    key: str
+    topics: tuple[str, ...]
+
+
+class StreamingQuery(msgspec.Struct, frozen=True):
+    """What a checkpoint shows.
+
+    ``batches`` are the done ones that it keeps, oldest first. ``planned`` is the batch that is planned and not done,
+    None without one: the query is in it, or was when it ended. ``initial`` are the offsets with which its sources
+    began, as far as they are kept. ``has_gaps``: numbers are missing between done batches, as asynchronous progress
+    leaves them, so that the query may have read more.
+    ``planned_late``: batches are written at their ends, as in real-time mode, so that it has read more than is shown.
+    ``stateful``: it keeps state beside its offsets.
+    ``watermark_ms`` is the event time up to which its input counts as complete, None without one.
+    """
+
+    location: str
+    id: str | None
+    log_version: int
+    sources: tuple[QuerySource, ...]
+    batches: tuple[QueryBatch, ...] = ()
+    planned: QueryBatch | None = None
+    initial: BatchEnds = msgspec.field(default_factory=dict)
+    has_gaps: bool = False
+    planned_late: bool = False
+    stateful: bool = False
+    watermark_ms: int | None = None
+    every_s: float | None = None
+    """How often its job starts, as its context says; None: it runs all the time, or nobody has said it."""
+
+    @property
+    def done(self) -> QueryBatch | None:
+        """The last batch that is done."""
+        return self.batches[-1] if self.batches else None
+
+    @property
+    def offsets(self) -> BatchEnds:
+        """What the query has read: the end of its last done batch, or where it began."""
+        return self.initial if self.done is None else {**self.initial, **self.done.ends}
+
+    @property
+    def state(self) -> str:
+        """``InBatch`` while a batch is planned and not done, ``BatchDone`` between batches, ``New`` before the first.
+
+        Whether the query runs, a checkpoint does not show: one without new data writes nothing.
+        """
+        if self.planned is not None:
+            return "InBatch"
+        return "New" if self.done is None else "BatchDone"
+
+    @property
+    def state_since_ms(self) -> int | None:
+        """Since when it is in this state, None if its files do not say so."""
+        if self.planned is not None:
+            return self.planned.planned_ms
+        return None if self.done is None else self.done.done_ms
