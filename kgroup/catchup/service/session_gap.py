@@ -42,7 +42,7 @@ from kgroup.model.reporter import Reporter
 from kgroup.settings.clients import replay_config
 from kgroup.settings.model import Settings
 from kgroup.support.clock import utc_ms
-from kgroup.support.errors import KgroupError, Refused, UsageError, refusal_code
+from kgroup.support.errors import SUPERSEDED, KgroupError, Refused, UsageError, refusal_code
 from kgroup.support.hint import Hint
 from kgroup.support.stdout_reader import pause
 
@@ -208,7 +208,7 @@ class SessionGap:
             require_known(delivery, snapshot.plan.id)
             with take_over_released(engine, snapshot, options, {}, delivery) as runner:
                 if runner.snapshot.state.state.is_open:
-                    with _signed_on(engine, runner):
+                    with _explain_takeover(engine, runner), _signed_on(engine, runner):
                         counted = yield from self._deliver(engine, runner)
                         require_still_same_topics(engine, runner.snapshot)
                         result = ReplayResult(tuple(counted), (), (), 0.0)
@@ -247,6 +247,7 @@ class SessionGap:
         assert delivery is not None
         by_number = {chunk.number: chunk for chunk in snapshot.plan.chunks}
 
+        @_explain_takeover(engine, runner)
         def record(group: ChunkGroup) -> None:
             counted = group._counted
             if group.is_remembered and group.may_repeat and not counted.is_read:
@@ -301,6 +302,27 @@ class SessionGap:
             shown = ", ".join((*ranges[:_MOST_RANGES], *(["..."] if len(ranges) > _MOST_RANGES else [])))
             why = "; ".join((*([f"not delivered: {shown}"] if ranges else []), *verification.contradictions))
             raise Refused(f"{verification.plan_id} is not verified: {why}", code=NOT_COMPLETE)
+
+
+@contextmanager
+def _explain_takeover(engine: CatchupEngine, runner: Runner) -> Iterator[None]:
+    """Raise Refused [superseded] of a takeover within the block as one of a session, which moves no offset."""
+    try:
+        yield
+    except Refused as error:
+        if error.code != SUPERSEDED:
+            raise
+        plan, taken = runner.plan_id, engine.takeover(runner)
+        if taken is not None and taken.stopped:
+            again = "run this code again to continue: it begins with the group that is not done"
+            raise Refused(f"{plan} was {taken.text}", hint=again, code=SUPERSEDED) from error
+        what = "it continues the plan, or has closed it" if taken is None else taken.text
+        raise Refused(
+            f"another cell or program has taken over {plan}: {what}. This run writes no more to the ledger",
+            details=("What this run has not recorded as done is left to the other run, which may write it again.",),
+            hint=Hint("end the Spark job of this run; {} shows the other one", ("catchup", "show", plan)),
+            code=SUPERSEDED,
+        ) from error
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from kgroup.sandbox.cluster import cache_directory
 from kgroup.sandbox.manifest import sandbox_manifest
 from kgroup.spark import ChunkGroup, gap
 from kgroup.support.errors import Refused, UsageError
+from kgroup.support.user import whoami
 from tests.helpers.catchup import session_job
 from tests.helpers.catchup.catchups import Crash, crash, own_ledger, released
 from tests.helpers.catchup.spark_in_process import spark_in_process
@@ -146,8 +147,29 @@ def test_another_run_takes_the_plan_over(kgroup: CommandLine, spark: SparkSessio
     with pytest.raises(Refused) as raised:
         gap(spark, plan, chunks=1).for_each(overtaken)
 
-    assert raised.value.code == "superseded"
-    assert shown(kgroup, plan)["totals"]["verified"]
+    error = raised.value
+    assert (error.code, shown(kgroup, plan)["totals"]["verified"]) == ("superseded", True)
+    assert f"another cell or program has taken over {plan}: {whoami()} took it over at" in error.message
+    assert "and it is done now. This run writes no more to the ledger" in error.message
+    assert error.hint == f"end the Spark job of this run; kgroup catchup show {plan} shows the other one"
+    assert "offsets" not in "".join((error.message, *error.details, error.hint))
+
+
+def test_a_run_that_was_stopped_is_told_how_to_continue(
+    kgroup: CommandLine, spark: SparkSession, crashed: Crash
+) -> None:
+    plan = released(kgroup, crashed)
+
+    def stopped(df: DataFrame, chunk: ChunkGroup) -> None:
+        df.count()
+        kgroup("catchup", "stop", plan, "--execute")
+
+    with pytest.raises(Refused, match=f"{plan} was stopped by {whoami()} at") as raised:
+        gap(spark, plan).for_each(stopped)
+
+    error = raised.value
+    assert (error.code, shown(kgroup, plan)["phase"]) == ("superseded", "stopped")
+    assert error.hint == "run this code again to continue: it begins with the group that is not done"
 
 
 def test_a_run_at_work_is_waited_for(kgroup: CommandLine, spark: SparkSession, crashed: Crash) -> None:
