@@ -65,12 +65,17 @@ class GroupReading:
 def may_repeat(
     chunks: Iterable[Chunk], progress: Mapping[int, ChunkProgress], epoch: int, now_ms: int
 ) -> list[ChunkProgress]:
-    """Progress for the ledger before the write: from now on all these records are possible duplicates."""
+    """Progress for the ledger before the write: from now on all these records are possible duplicates.
+
+    They are counted once, however often they are written: of a chunk [0, 20), 20 after one attempt and after three.
+    """
     repeated = []
     for chunk in chunks:
         known, start = progress.get(chunk.number), delivered_to(chunk, progress)
         before = 0 if known is None else known.may_repeat
-        repeated.append(ChunkProgress(chunk.number, start, 0, 0, 0, 0, now_ms, epoch, (), before + chunk.end - start))
+        repeated.append(
+            ChunkProgress(chunk.number, start, 0, 0, 0, 0, now_ms, epoch, (), max(before, chunk.end - start))
+        )
     return repeated
 
 

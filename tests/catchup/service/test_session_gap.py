@@ -106,7 +106,7 @@ def test_what_is_not_done_comes_again(kgroup: CommandLine, spark: SparkSession, 
         assert places(chunk.df.collect()) == GAP[50:]
         chunk.done()
     assert left.verification is not None
-    assert left.verification.totals().possible_duplicate_count == 60
+    assert left.verification.totals().possible_duplicate_count == 30  # of its third attempt
 
 
 def test_several_chunks_in_one_task_of_the_writers(
