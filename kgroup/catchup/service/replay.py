@@ -183,6 +183,11 @@ class ReplayOptions(msgspec.Struct, frozen=True):
         return min(most, self._slots or most_slots(self.spark, conf) or most)
 
     @property
+    def is_rate_by_tasks(self) -> bool:
+        """Whether the rate is divided by the number of tasks: no option limits how many run at once, and fewer may."""
+        return self.rate is not None and self._slots is None and most_slots(self.spark, dict(self.spark.conf)) is None
+
+    @property
     def _slots(self) -> int | None:
         return slots(self.spark, os.cpu_count() or 1)
 

@@ -134,7 +134,7 @@ def check_replay(
     known = admin.describe_topics(sorted({item.topic for item in ranges}))
     sources = {topic: facts for topic, facts in known.items() if not isinstance(facts, KgroupError)}
     findings = [SinkFinding(RiskLevel.NOTE, f"Spark can run ({options.spark.master})"), *check_sources(sources)]
-    findings.append(_check_quota(engine, settings))
+    findings += [_check_quota(engine, settings), *_check_rate(options if snapshot else options.with_usual())]
     match options.sink:
         case "topic" | "source":
             findings += _check_topics(admin, sink_options, redrive, ranges, sources, replay_s, ledger)
@@ -191,6 +191,18 @@ def _check_quota(engine: CatchupEngine, settings: Settings) -> SinkFinding:
     except KgroupError as error:
         return quota_finding(error, client_id)
     return quota_finding(effective_quotas(quotas, settings.user, client_id), client_id)
+
+
+def _check_rate(options: ReplayOptions) -> tuple[SinkFinding, ...]:
+    if not options.is_rate_by_tasks:
+        return ()
+    master = options.spark.master
+    limit = "--parallelism N" if master.startswith("spark://") else "--conf spark.dynamicAllocation.maxExecutors=N"
+    message = (
+        f"no option limits how many tasks run at once on {master}, so --rate is divided by all of them, and the replay "
+        "is slower if fewer run"
+    )
+    return (SinkFinding(RiskLevel.WARNING, message, f"{limit} limits them"),)
 
 
 def _facts(admin: TopicAdmin, topic: str) -> TopicDescription | SinkFinding | None:

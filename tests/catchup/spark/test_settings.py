@@ -78,6 +78,27 @@ def test_how_many_tasks_may_run_at_a_time(
 
 
 @pytest.mark.parametrize(
+    ("spark", "rate", "expected"),
+    [
+        (SparkSettings("spark://a:1"), "500/s", True),
+        (SparkSettings("spark://a:1"), None, False),
+        (SparkSettings("spark://a:1", parallelism=4), "500/s", False),
+        (SparkSettings("spark://a:1", (("spark.cores.max", "4"),)), "500/s", False),
+        (SparkSettings("spark://a:1", (("spark.executor.instances", "4"),)), "500/s", True),
+        (SparkSettings("yarn"), "500/s", False),
+        (SparkSettings("yarn", (DYNAMIC,)), "500/s", True),
+        (SparkSettings("yarn", (DYNAMIC, ("spark.dynamicAllocation.maxExecutors", "5"))), "500/s", False),
+        (SparkSettings("local[4]"), "500/s", False),
+    ],
+)
+def test_a_rate_is_divided_by_the_tasks_where_nothing_limits_how_many_run(
+    spark: SparkSettings, rate: str | None, expected: bool
+) -> None:
+    tuning = {} if rate is None else {"rate": rate}
+    assert ReplayOptions.tuned(tuning, spark=spark).is_rate_by_tasks == expected
+
+
+@pytest.mark.parametrize(
     ("settings", "expected"),
     [
         (SparkSettings(), 6),
