@@ -150,6 +150,7 @@ def check_replay(
             findings += _check_function(sink_options["function"])
         case "spark":
             spark_sink.check(sink_options)
+            spark_sink.check_format(sink_options[spark_sink.FORMAT], dict(options.spark.conf))
             findings.append(
                 SinkFinding(RiskLevel.NOTE, "sink: --execute tries an empty append before it moves any offset")
             )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 
 from kgroup.settings.environment import environment
@@ -28,6 +29,15 @@ REMEMBERING = {
     "iceberg": ("snapshot-property.kgroup-plan", "snapshot-property.kgroup-chunks"),
 }
 """By format, the writer's options with which a table remembers the plan, and the number of a group of its chunks."""
+
+_OF_SPARK = ("console", "csv", "jdbc", "json", "noop", "orc", "parquet", "text", "xml")
+"""The formats that Spark writes without another jar."""
+
+_JARS = ("spark.jars", "spark.driver.extraClassPath")
+"""Prefixes of settings by which Spark may know more formats."""
+
+_MAY_ADD_JARS = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS")
+"""Variables by which it may."""
 
 _IN_URL = re.compile(r"[a-z][\w+.-]*://[^/\s:@]*:[^/\s@]+@", re.IGNORECASE)
 _IN_TEXT = re.compile(r"(?i)\b(?:[\w.-]*(?:password|passwd|pwd|secret)[\w.-]*)=[^&;\s]")
@@ -61,6 +71,22 @@ def check(options: Mapping[str, str]) -> None:
                 f"--option {name}: kgroup sets it, so that a table remembers the groups of chunks that it has",
                 hint="leave the option out",
             )
+
+
+def check_format(name: str, settings: Iterable[str]) -> None:
+    """Raise UsageError for a misspelled format of Spark's own, if no jar can have a format of that name.
+
+    ``settings`` are the names of Spark's. A format that resembles none is left to Spark, as it may be in its jars.
+    """
+    if any(setting.startswith(_JARS) for setting in settings) or any(environment().get(one) for one in _MAY_ADD_JARS):
+        return
+    wanted = name.lower()
+    near = () if "." in wanted or wanted in _OF_SPARK else get_close_matches(wanted, _OF_SPARK, n=1, cutoff=0.8)
+    if near:
+        raise UsageError(
+            f"--to-spark {name}: Spark has no format of this name, and no option adds a jar that may have it",
+            hint=f"--to-spark {near[0]}, or --conf spark.jars.packages=... with the package of the format",
+        )
 
 
 def _is_named(value: str) -> bool:

@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from kgroup.catchup.service.delivery import deal_again, delivered_elsewhere, delivery_of, delivery_words, require_known
 from kgroup.catchup.service.options import SinkOptions, SpeedOptions
 from kgroup.catchup.service.replay import ReplayOptions
-from kgroup.catchup.sinks.spark import check, parse_options, resolved, secrets_of
+from kgroup.catchup.sinks.spark import check, check_format, parse_options, resolved, secrets_of
 from kgroup.catchup.spark import to_spark
 from kgroup.catchup.spark.failures import explain
 from kgroup.catchup.spark.notebook import ReadOptions, parse, split
@@ -126,6 +126,37 @@ def test_options_of_a_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_an_option_that_kgroup_sets_itself_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match=rf"^--option {name}: kgroup sets it"):
         check({"format": "delta", **parse_options(["path=/x", f"{name}=1"])})
+
+
+@pytest.mark.parametrize(
+    ("name", "conf", "variable", "near"),
+    [
+        ("parqet", {}, None, "parquet"),
+        ("Parqet", {"spark.ui.enabled": "true"}, None, "parquet"),
+        ("jsn", {}, None, "json"),
+        ("PARQUET", {}, None, None),
+        ("delta", {}, None, None),
+        ("deltta", {}, None, None),
+        ("org.acme.parqet", {}, None, None),
+        ("parqet", {"spark.jars.packages": "a:b:1"}, None, None),
+        ("parqet", {"spark.driver.extraClassPath": "/x.jar"}, None, None),
+        ("parqet", {}, "SPARK_HOME", None),
+    ],
+)
+def test_a_misspelled_format_of_sparks_own_is_refused_before_spark_starts(
+    name: str, conf: dict[str, str], variable: str | None, near: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for one in ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS"):
+        monkeypatch.delenv(one, raising=False)
+    if variable is not None:
+        monkeypatch.setenv(variable, "/opt/spark")
+    if near is None:
+        check_format(name, conf)
+        return
+    with pytest.raises(UsageError, match=f"^--to-spark {name}: Spark has no format of this name") as raised:
+        check_format(name, conf)
+    assert raised.value.hint is not None
+    assert raised.value.hint.startswith(f"--to-spark {near}, or --conf spark.jars.packages=")
 
 
 @pytest.mark.parametrize("secret", ["hunter2", "p@ss/w?rd"])
