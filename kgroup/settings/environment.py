@@ -22,6 +22,11 @@ def is_dumb_terminal() -> bool:
     return variable("TERM") == "dumb"
 
 
+def set_variable(name: str, value: str) -> None:
+    """Set one until this process ends, for what runs after kgroup's own code in it."""
+    os.environ[name] = value
+
+
 @contextmanager
 def variables_set(variables: Mapping[str, str]) -> Iterator[None]:
     """Set variables during the block, for a library that takes settings from there alone."""

@@ -7,18 +7,21 @@ Spark's UI, so none of them holds a password. Spark reads the options in a proce
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from kgroup.catchup.spark import worker_package
 from kgroup.catchup.spark.source import SourcePlan, SourceRange, ddl, rows
+from kgroup.cluster.reader.batches import BatchReader, check_partition
 from kgroup.groups.catchup import delivered
 from kgroup.groups.catchup.gap_request import parse_ranges
 from kgroup.groups.catchup.ledger_name import LEDGER_TOPIC
 from kgroup.groups.catchup.model import PlanSnapshot
 from kgroup.model.records import OffsetRange
-from kgroup.support.errors import UsageError
+from kgroup.settings.environment import set_variable
+from kgroup.support.errors import KgroupError, UsageError
 
 if TYPE_CHECKING:
     import pyarrow
@@ -83,11 +86,27 @@ def _count(text: str, name: str) -> int:
 
 
 def ranges_of(asked: ReadOptions, config: Mapping[str, Any], *, timeout_s: float) -> tuple[OffsetRange, ...]:
-    """The offset ranges to read now. Raises NotFound for an unknown plan, and errors of the cluster."""
+    """The offset ranges to read now. Raises NotFound for an unknown plan or partition, and errors of the cluster."""
     if asked.plan is not None:
         plan = _plan(asked, config, timeout_s)
         return delivered.undelivered(plan.plan, plan.progress) if asked.pending else _whole(plan)
+    with BatchReader(config, timeout_s=timeout_s) as reader:  # in a task, it would be an error with Java's stack
+        for item in asked.ranges:
+            check_partition(reader.partitions(item.topic), item)
     return asked.ranges
+
+
+@contextmanager
+def _without_traceback() -> Iterator[None]:
+    """Let Spark show the message of a KgroupError in the block alone; it shows a traceback of this process otherwise.
+
+    Spark has its setting ``hideTraceback`` as this variable. After an error it ends the process.
+    """
+    try:
+        yield
+    except KgroupError:
+        set_variable("SPARK_HIDE_TRACEBACK", "1")
+        raise
 
 
 def _whole(snapshot: PlanSnapshot) -> tuple[OffsetRange, ...]:
@@ -126,7 +145,8 @@ def register_source(spark: SparkSession, config: Mapping[str, Any], *, timeout_s
             self._asked = asked
 
         def partitions(self) -> Sequence[InputPartition]:
-            ranges = ranges_of(self._asked, hidden.config, timeout_s=timeout_s)
+            with _without_traceback():
+                ranges = ranges_of(self._asked, hidden.config, timeout_s=timeout_s)
             return [InputPartition(part) for part in split(ranges, self._asked.least_parts)]
 
         def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
@@ -144,7 +164,8 @@ def register_source(spark: SparkSession, config: Mapping[str, Any], *, timeout_s
             return ddl()
 
         def reader(self, schema: Any) -> DataSourceReader:
-            return Reader(parse(self.options))
+            with _without_traceback():
+                return Reader(parse(self.options))
 
     spark.dataSource.register(Source)
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import AnalysisException
 
 from kgroup.catchup.sinks.run_task import run_task
+from kgroup.catchup.spark.notebook import parse, ranges_of
+from kgroup.support.errors import NotFound
 from tests.catchup.sinks.test_topic import SHAPES, produce_shapes
 from tests.helpers.catchup import handler_functions
 from tests.helpers.catchup.plans import NOW_MS
@@ -25,6 +29,15 @@ Name = Callable[[str], str]
 def spark() -> Iterator[Any]:
     with spark_in_process("local[2]") as spark:
         yield spark
+
+
+def test_a_range_of_no_partition_is_not_found(world: KafkaWorld, bootstrap: str, name: Name) -> None:
+    source, config = world.topic(name("orders"), 2), {"bootstrap.servers": bootstrap}
+    ranges = parse({"range": f"{source}:1=5-9 {source}:7=5-9"})
+
+    assert ranges_of(replace(ranges, ranges=ranges.ranges[:1]), config, timeout_s=15) == ranges.ranges[:1]
+    with pytest.raises(NotFound, match=f"{source}:7"):
+        ranges_of(ranges, config, timeout_s=15)
 
 
 @pytest.mark.soak
@@ -56,6 +69,11 @@ def test_read_in_a_notebook(spark: Any, world: KafkaWorld, bootstrap: str, name:
     assert read(**gone, failOnDataLoss="false").count() == 16
     with pytest.raises(Exception, match="cannot be read"):
         read(**gone).count()
+    with pytest.raises(AnalysisException) as raised:  # Java's stack would be an error of a task
+        read(range=f"{source}:0=5-9 {source}:7=5-9").count()
+    said = str(raised.value)
+    assert f"{source}:7 does not exist" in said
+    assert "Traceback" not in said
     plan_text = some._jdf.queryExecution().toString()
     assert "hunter2" not in plan_text
 
