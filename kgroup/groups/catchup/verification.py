@@ -86,6 +86,15 @@ class Verification:
     contradictions: tuple[str, ...] = ()
     """Contradictions that belong to no range."""
 
+    def __repr__(self) -> str:
+        """``3 chunks, 1,200 records: done``: what a notebook shows of it, as all of its fields fill a cell."""
+        totals = self.totals()
+        counts = [(totals.chunk_count, "chunk"), (self.delivered, "record")]
+        if totals.possible_duplicate_count:
+            counts.append((totals.possible_duplicate_count, "possible duplicate"))
+        shown = ", ".join(f"{count:,} {noun}{'' if count == 1 else 's'}" for count, noun in counts)
+        return f"{shown}: {'done' if self.complete else 'not verified'}"
+
     @property
     def records(self) -> int:
         """Records that were visible."""

@@ -115,6 +115,18 @@ def test_a_plan_that_is_delivered() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("progress", "shown"),
+    [
+        ([made(0, 100, 1_000), made(1, 120, 200)], "2 chunks, 1,200 records: done"),
+        ([made(0, 100, 1), made(1, 120, may_repeat=20)], "2 chunks, 1 record, 20 possible duplicates: done"),
+        ([made(0, 100, 30)], "2 chunks, 30 records: not verified"),
+    ],
+)
+def test_a_notebook_shows_a_line(progress: list[ChunkProgress], shown: str) -> None:
+    assert repr(verify(ledgered(PLAN, progress=progress))) == shown
+
+
 def test_a_plan_of_which_a_part_is_owed() -> None:
     proof = verify(ledgered(PLAN, progress=[made(0, 90, 20)]))
 
