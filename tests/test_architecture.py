@@ -18,7 +18,7 @@ from kgroup.catchup.spark.session import PRIVATE_NAMES as OF_PYSPARK
 from kgroup.catchup.spark.worker_package import SHIPPED
 from kgroup.cli.options import MODULE_OF
 from kgroup.cluster.coordinator.client import PRIVATE_NAMES as OF_KAFKA_PYTHON
-from tests.helpers.parsing import parsed
+from tests.helpers.parsing import product
 from tests.helpers.places import ROOT
 
 PACKAGE = ROOT / "kgroup"
@@ -44,17 +44,12 @@ def module_name(path: Path) -> str:
 
 
 @cache
-def tree_of(path: Path) -> ast.Module:
-    return parsed(path)
-
-
-@cache
 def nodes_of(path: Path) -> tuple[ast.AST, ...]:
-    return tuple(ast.walk(tree_of(path)))
+    return tuple(ast.walk(product()[path]))
 
 
 def imports_of(path: Path) -> Iterator[Import]:
-    yield from _walk(tree_of(path), module_name(path), typing=False, lazy=False)
+    yield from _walk(product()[path], module_name(path), typing=False, lazy=False)
 
 
 def _walk(node: ast.AST, by: str, *, typing: bool, lazy: bool) -> Iterator[Import]:
@@ -192,7 +187,7 @@ def test_errors_stand_on_the_name_of_a_cluster_and_the_model_on_errors() -> None
 def test_a_public_class_or_alias_has_its_name_for_itself() -> None:
     found: dict[str, list[str]] = {}
     for path in FILES:
-        for node in tree_of(path).body:
+        for node in product()[path].body:
             if (name := type_named_by(node)) and not name.startswith("_"):
                 found.setdefault(name, []).append(module_name(path))
 
@@ -236,7 +231,7 @@ def test_public_functions_have_no_names_that_nobody_would_search_for() -> None:
 
 def test_a_topic_and_a_partition_have_one_type() -> None:
     values = (
-        node.value for path in FILES for node in tree_of(path).body if isinstance(node, ast.Assign | ast.AnnAssign)
+        node.value for path in FILES for node in product()[path].body if isinstance(node, ast.Assign | ast.AnnAssign)
     )
     assert "tuple[str, int]" not in {ast.unparse(value) for value in values if value is not None}
 
@@ -254,7 +249,7 @@ def test_commands_lay_out_no_page() -> None:
         f"{path.stem} {alias.name}"
         for path in FILES
         if path.parent == PACKAGE / "commands"
-        for node in ast.walk(tree_of(path))
+        for node in ast.walk(product()[path])
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
         if f"{node.module}.{alias.name}" in tables
@@ -459,7 +454,7 @@ def test_the_list_of_private_names_is_complete(prefixes: tuple[str, ...], owner:
 
 def dataclasses_of(path: Path) -> Iterator[tuple[str, str]]:
     """Frozen slotted dataclasses that print all their fields: the name, and the source."""
-    for node in tree_of(path).body:
+    for node in product()[path].body:
         if (
             isinstance(node, ast.ClassDef)
             and "dataclass(frozen=True, slots=True" in ast.unparse(node).split("class ")[0]

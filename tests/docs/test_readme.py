@@ -35,6 +35,7 @@ from tests.helpers.command_line import CommandLine, QuietReporter
 from tests.helpers.deployments import Deployments
 from tests.helpers.kafka_world import KafkaWorld
 from tests.helpers.manual import FRONT, INDEX, MANUAL, PAGES, anchors, links, page, prose, read, section
+from tests.helpers.parsing import product
 from tests.helpers.places import ROOT
 from tests.helpers.refusal_codes import declared
 from tests.helpers.verb_rights import data_file
@@ -281,7 +282,7 @@ def test_every_refusal_is_explained() -> None:
 
 def error_codes() -> dict[str, set[str]]:
     """All codes of errors in the product, and the classes that are made with them."""
-    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / "kgroup").rglob("*.py")]
+    trees = product().values()
     named = {name: {each["code"]} for name, each in declared().items()}
     for assigned in (each for tree in trees for each in tree.body if isinstance(each, ast.Assign)):
         for target, value in zip(
