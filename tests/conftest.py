@@ -65,41 +65,50 @@ MORTAL = {
 """For a broker that is killed: it comes back, and others take over, when that has passed."""
 
 
-SLOWEST = (
+FIRST = (
     "docs/test_recipes",
     "commands/test_guards",
+    "commands/test_doctor",
+    "commands/test_from_log",
+    "commands/test_list",
     "commands/test_undo_faults",
     "docs/test_readme",
     "commands/test_catchup_kills",
     "commands/test_catchup_replay",
+    "commands/test_migrate_kills",
     "commands/test_broker_faults",
     "commands/test_split_network",
     "commands/test_catchup_target",
     "commands/test_catchup_end",
     "commands/test_undo",
-    "commands/test_migrate_kills",
     "commands/test_catchup_cluster",
+    "commands/test_describe_groups",
     "catchup/sinks/test_handlers",
     "clients/test_java_clients",
     "commands/test_catchup_replicas",
     "commands/test_migrate",
-    "commands/test_describe_groups",
+    "commands/test_member_release",
+    "commands/test_member_release_soak",
     "catchup/spark/test_where",
     "contracts/test_contracts",
+    "cluster/membership/test_exclusive",
+    "cluster/membership/test_conversion",
     "commands/test_migrate_proof",
     "catchup/sinks/test_topic",
+    "situations/test_programs",
     "catchup/spark/test_job",
+    "catchup/service/test_session_gap",
+    "commands/test_wait",
     "output/terminal/test_draw",
     "output/watch/test_loop",
     "cli/test_processes",
     "cli/completion/test_shells",
-    "commands/test_wait",
     "commands/test_catchup_races",
+    "commands/test_coordinator_behind",
     "sandbox/test_broker",
-    "cluster/membership/test_exclusive",
+    "catchup/worker/test_kills",
     "commands/test_catchup_content",
     "commands/test_catchup_faults",
-    "commands/test_coordinator_behind",
     "commands/test_catchup_start",
     "commands/test_catchup_input",
     "commands/test_history",
@@ -107,8 +116,20 @@ SLOWEST = (
     "commands/test_catchup_where",
     "sandbox/test_cluster",
     "commands/test_coordinator_moves",
+    "commands/test_delete",
+    "commands/test_migrate_watch",
+    "catchup/service/test_release",
+    "catchup/service/test_replay",
+    "commands/test_catchup_dead_letters",
+    "commands/test_catchup_throttle",
+    "commands/test_watch",
+    "test_architecture",
+    "golden/test_golden",
 )
-"""Modules of minutes, about in their order; they begin first, so that no process waits for one of them at the end."""
+"""Modules of half a minute or more, about in their order, so that no process waits for one of them at the end.
+
+Three are shorter: they read all groups of their broker, which has hundreds at the end.
+"""
 
 
 OF_THE_RUN = ("KGROUP_TEST_BOOTSTRAP", "KGROUP_CACHE_DIR", "KGROUP_SITUATIONS_PART")
@@ -155,7 +176,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    places = {f"tests/{name}.py": place for place, name in enumerate(SLOWEST)}
+    places = {f"tests/{name}.py": place for place, name in enumerate(FIRST)}
     items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], len(places)))
 
 

@@ -155,18 +155,18 @@ def test_there_and_back(kgroup: CommandLine, world: KafkaWorld, name: Name, tmp_
 
 
 def test_many_groups_at_once(kgroup: CommandLine, world: KafkaWorld, name: Name, tmp_path: Path) -> None:
-    """200 in one command, and back by one undo."""
+    """100 in one command, and back by one undo."""
     topic, stem = world.topic(name("orders"), partitions=3), name("svc")
-    groups = [f"{stem}-{number:03}" for number in range(200)]
+    groups = [f"{stem}-{number:03}" for number in range(100)]
     for number, group in enumerate(groups):
         world.commit(group, {(topic, 0): (number, f"of {group}", number % 3 or None), (topic, number % 2 + 1): number})
     before = {group: world.exact(group) for group in groups}
     fleet = ("migrate", "--regex", f"{stem}-.*")
-    plan = kgroup(*fleet, "--expect", "200")
-    assert re.search(r"^READY +now +200 ", plan.stdout, re.M), plan.stdout
+    plan = kgroup(*fleet, "--expect", "100")
+    assert re.search(r"^READY +now +100 ", plan.stdout, re.M), plan.stdout
     assert "Nothing was changed." in plan.stdout
-    kgroup(*fleet, "--expect", "199", "--execute", exit_code=6)
-    document = kgroup(*fleet, "--expect", "200", "--execute", "-o", "json")
+    kgroup(*fleet, "--expect", "99", "--execute", exit_code=6)
+    document = kgroup(*fleet, "--expect", "100", "--execute", "-o", "json")
     assert [row["group"] for row in document.data] == groups
     assert {(row["converted"], row["read_back_count"], row["error_code"]) for row in document.data} == {(True, 2, None)}
     listed = world.groups()
@@ -184,23 +184,23 @@ def test_many_groups_at_once(kgroup: CommandLine, world: KafkaWorld, name: Name,
 def test_too_large_for_one_request(
     kgroup: CommandLine, world: KafkaWorld, name: Name, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """400 partitions with 4,096 characters each, some of three bytes: the broker refuses such a request whole."""
-    topic, group = world.topic(name("large"), partitions=400), name("svc")
-    for first in range(0, 400, 80):
+    """200 partitions with 4,096 characters each, some of three bytes: the broker refuses such a request whole."""
+    topic, group = world.topic(name("large"), partitions=200), name("svc")
+    for first in range(0, 200, 50):
         world.commit(
             group,
             {
                 (topic, number): (number, f"{number:04}" + ("x", "€")[number % 2] * 4092, number % 3 or None)
-                for number in range(first, first + 80)
+                for number in range(first, first + 50)
             },
         )
     before = world.exact(group)
-    assert len(before) == 400
+    assert len(before) == 200
     for target in ("consumer", "classic"):
         names = sent(monkeypatch)
         row = only(kgroup(*migrate(group, target), "--execute", "-o", "json"))
         assert names.count("OffsetCommit") > 1
-        assert (row["converted"], row["read_back_count"]) == (True, 400)
+        assert (row["converted"], row["read_back_count"]) == (True, 200)
         assert stands(world, group) == (target, "empty")
         assert world.exact(group) == before
 
