@@ -214,20 +214,20 @@ def test_the_context_has_where_and_how_fast_it_is_replayed(
             f"      rate: {rate}\n      dead-letter-topic: {dead}\n"
         )
 
-    context("20/s")
+    context("200/s")
     monkeypatch.delenv("KGROUP_BOOTSTRAP_SERVER")
     prod, to = ("--context", "prod"), ("--to-topic", copy)
 
     planned = kgroup("catchup", "start", crashed.group, *to, *prod).stdout
     assert f'--master local[1], from context "prod" ({file}:5)' in planned
-    assert f'--rate 20/s, from context "prod" ({file}:6)' in planned
+    assert f'--rate 200/s, from context "prod" ({file}:6)' in planned
     assert f'--dead-letter-topic {dead}, from context "prod" ({file}:7)' in planned
     typed = kgroup("catchup", "start", crashed.group, *to, "--rate", "off", "--master", "local[2]", *prod).stdout
     assert re.findall("--(.+), from context", typed) == [f"dead-letter-topic {dead}"]
 
     plan = released(kgroup, crashed, *prod)
     resumed = kgroup("catchup", "resume", plan, *to, *prod).stdout
-    assert f'--rate 20/s, from context "prod" ({file}:6)' in resumed
+    assert f'--rate 200/s, from context "prod" ({file}:6)' in resumed
     kgroup("catchup", "resume", plan, *to, "--execute", *prod)
     (shown,) = kgroup("catchup", "show", plan, "-o", "json", *prod).data
     assert shown["totals"]["verified"]

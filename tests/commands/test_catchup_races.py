@@ -405,7 +405,7 @@ def test_a_resume_that_becomes_the_runner_after_a_cancel_writes_nothing(proxied:
     assert (after["state"], after["destination"], written(world, copy)) == ("cancelled", None, 0)
 
 
-@pytest.mark.parametrize("verb", ["start", "resume"])
+@pytest.mark.parametrize("verb", ["start", pytest.param("resume", marks=pytest.mark.soak)])
 def test_a_run_that_is_ended_in_its_release_says_how_to_go_on_and_need_not_be_told_where_to(
     proxied: ProxiedBroker, ledger: str, name: Name, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:

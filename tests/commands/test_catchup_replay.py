@@ -201,6 +201,7 @@ def test_stop_from_elsewhere_ends_the_replay(
     assert (state["state"], state["tuning"]) == ("released", {"rate": "4/s"}), "resume keeps the rate of the plan"
 
 
+@pytest.mark.soak
 def test_released_first_and_replayed_later_to_files(
     kgroup: CommandLine, world: KafkaWorld, crashed: Crash, tmp_path: Path
 ) -> None:

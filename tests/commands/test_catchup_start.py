@@ -253,6 +253,7 @@ def test_it_waits_for_the_group_to_be_empty(
     assert offsets(world, group) == {(topic, 0): 10}
 
 
+@pytest.mark.soak
 def test_workers_are_tried_before_the_wait(
     kgroup: CommandLine, world: KafkaWorld, name: Name, members: Members
 ) -> None:

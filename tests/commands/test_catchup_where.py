@@ -20,6 +20,7 @@ pytestmark = pytest.mark.usefixtures("ledger", "importable")
 Name = Callable[[str], str]
 
 
+@pytest.mark.soak
 def test_a_condition_that_is_none_moves_nothing(
     kgroup: CommandLine, world: KafkaWorld, crashed: Crash, name: Name
 ) -> None:

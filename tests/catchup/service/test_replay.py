@@ -24,6 +24,8 @@ from tests.helpers.catchup.spark_in_process import jvm_of
 from tests.helpers.catchup.spark_kills import END, Killer, replayed_exactly_once, source_topic, workers_of
 from tests.helpers.kafka_world import KafkaWorld
 
+pytestmark = pytest.mark.soak  # a start of Spark
+
 Name = Callable[[str], str]
 
 
@@ -34,7 +36,6 @@ def session() -> Iterator[DriverSession]:
         yield session
 
 
-@pytest.mark.soak
 def test_copied_exactly_once_though_workers_die(
     session: DriverSession, world: KafkaWorld, bootstrap: str, name: Name
 ) -> None:
@@ -92,7 +93,6 @@ def test_a_task_of_a_runner_that_was_superseded_says_so(
     assert seen(bootstrap, target) == []
 
 
-@pytest.mark.soak
 def test_the_jvm_killed_over_an_open_transaction_and_the_plan_gone_on_with(
     world: KafkaWorld, bootstrap: str, name: Name, session: DriverSession
 ) -> None:
