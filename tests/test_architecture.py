@@ -61,9 +61,9 @@ def _walk(node: ast.AST, by: str, *, typing: bool, lazy: bool) -> Iterator[Impor
             assert child.level == 0, f"{by}:{child.lineno}: relative"
             for alias in child.names:
                 yield Import(by, _target(child.module or "", alias.name), child.lineno, typing, lazy)
-        else:
+        elif not isinstance(child, ast.expr):  # which has no import in it
             guarded = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
-            inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
             yield from _walk(child, by, typing=typing or guarded, lazy=lazy or inside)
 
 

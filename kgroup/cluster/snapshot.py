@@ -259,7 +259,7 @@ class Cluster(ClusterConnection):
         return self.ask(first_timestamps, layouts, spans)
 
     async def _settled_snapshot(self, groups: Sequence[ListedGroup | str], request: SnapshotRequest) -> Snapshot:
-        return await self._coordinators.read_settled(lambda: self._snapshot(groups, request))
+        return await self._coordinators.read_settled(lambda: self._snapshot(groups, request), lacks_group)
 
     async def _snapshot(self, groups: Sequence[ListedGroup | str], request: SnapshotRequest) -> Snapshot:
         listed = {group.name: group for group in groups if isinstance(group, ListedGroup)}
@@ -366,6 +366,11 @@ class Cluster(ClusterConnection):
         known = {group: self.cache.generations[group] for group in groups if group in self.cache.generations}
         self.cache.generations = known
         return await latest_generations(self._client, layout, groups, budget, known)
+
+
+def lacks_group(snapshot: Snapshot) -> bool:
+    """Whether a coordinator answered that one of the groups does not exist."""
+    return any(error.code == NotFound.code and error.topic is None for error in snapshot.errors)
 
 
 async def _no() -> bool:

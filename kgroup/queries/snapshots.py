@@ -8,6 +8,7 @@ from itertools import chain
 import msgspec
 from msgspec.structs import replace
 
+from kgroup.cluster.broker_errors import denied_group
 from kgroup.cluster.checkpoints.queries import listed_query
 from kgroup.cluster.coordinator.groups import GroupListing
 from kgroup.cluster.group_partition import partition_of
@@ -190,19 +191,23 @@ def _by_name(cluster: Cluster, which: Selection, request: SnapshotRequest, verb:
     names = names_of(which)
     snapshot = cluster.describe(names, request)
     known_names = {group.name for group in snapshot.groups}
-    absent = (error.group for error in snapshot.errors if error.code == NotFound.code and error.group)
-    missing = [name for name in absent if name not in known_names and not is_query(name)]
+    not_found = (error.group for error in snapshot.errors if error.code == NotFound.code and error.group)
+    missing = [name for name in not_found if name not in known_names and not is_query(name)]
     if not missing:
         check_expected(which, len(known_names))
         return snapshot
     listing = cluster.list_groups()
     refuse_foreign([group for group in listing.groups if group.name in missing], verb)
-    unknown = unknown_groups(missing, listing.groups, cluster.ref.label)
-    if not known_names:
+    listed = {group.name for group in listing.groups}
+    absent = [name for name in missing if name not in listed]
+    unknown = unknown_groups(absent, listing.groups, cluster.ref.label)
+    if not known_names and absent == missing:
         raise unknown
     check_expected(which, len(known_names))
-    others = tuple(error for error in snapshot.errors if error.group not in missing)
-    return replace(snapshot, errors=(*others, RowError.of(unknown)))
+    others = [error for error in snapshot.errors if error.group not in missing]
+    # The listing is newer: its coordinator shows the group now.
+    others += [RowError.of(denied_group(), group=name) for name in missing if name in listed]
+    return replace(snapshot, errors=(*others, *([RowError.of(unknown)] if absent else ())))
 
 
 def _described(

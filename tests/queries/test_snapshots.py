@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from kgroup.cluster.coordinator.groups import GroupListing
 from kgroup.cluster.group_partition import partition_of
-from kgroup.cluster.snapshot import Cluster
+from kgroup.cluster.snapshot import Cluster, Snapshot, SnapshotRequest
 from kgroup.groups.selection import Selection
-from kgroup.model.groups import ListedGroup
-from kgroup.queries.snapshots import by_log_partition, choose_groups
+from kgroup.model.groups import ListedGroup, RowError
+from kgroup.queries.snapshots import STATE_ONLY, by_log_partition, choose_groups, snapshots
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.errors import KgroupError, NotFound, Unreachable
 from tests.helpers.command_line import QuietReporter
@@ -24,13 +24,16 @@ THERE = ListedGroup("orders-svc", "classic", "Empty", "consumer", None)
 
 @dataclass
 class Listed:
-    """A cluster of which only the listing is asked."""
+    """A cluster that lists these groups, and whose coordinators know none of them."""
 
     listing: GroupListing
     ref: ClusterRef
 
     def list_groups(self) -> GroupListing:
         return self.listing
+
+    def describe(self, groups: list[str], _: SnapshotRequest) -> Snapshot:
+        return Snapshot((), tuple(RowError.of(NotFound("no such group"), group=name) for name in groups), ())
 
 
 def choose(selection: Selection, *failures: KgroupError) -> tuple[str, ...]:
@@ -49,6 +52,21 @@ def test_a_group_that_is_not_listed_may_be_on_the_broker_that_is_silent(selectio
 
 def test_what_the_others_listed_is_chosen() -> None:
     assert choose(Selection(regex="orders-.*"), SILENT) == ("orders-svc",)
+
+
+def test_a_named_group_that_the_newer_listing_has_is_not_missing() -> None:
+    """Its coordinator was elected moments ago, and showed it a moment later."""
+    here = ClusterRef(None, "127.0.0.1:9092", "sandbox")
+    cluster = cast(Cluster, Listed(GroupListing((THERE,), (), complete=True), here))
+
+    def errors(*names: str) -> list[tuple[str, str | None]]:
+        (found,) = snapshots(QuietReporter(), cluster, Selection(names=list(names)), STATE_ONLY)
+        return [(error.code, error.group) for error in found.errors]
+
+    assert errors("orders-svc") == [("no-coordinator", "orders-svc")]
+    assert errors("orders-svc", "clicks") == [("no-coordinator", "orders-svc"), ("not-found", None)]
+    with pytest.raises(NotFound):
+        errors("clicks")
 
 
 @pytest.mark.parametrize(("log_partitions", "at_a_time"), [(50, 250), (50, 20), (3, 100), (0, 100)])

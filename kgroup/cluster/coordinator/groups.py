@@ -114,15 +114,20 @@ class GroupCoordinators:
         view.client = self.client.within(deadline)
         return view
 
-    async def read_settled(self, read: Callable[[], Awaitable[T]]) -> T:
+    async def read_settled(
+        self, read: Callable[[], Awaitable[T]], lacks_group: Callable[[T], bool] = lambda _: False
+    ) -> T:
         """Read again until no coordinator has moved during the reading or just before it, or until the deadline.
 
-        The result may otherwise lack an acknowledged commit (seen).
+        The result may otherwise lack an acknowledged commit (seen). One that ``lacks_group`` is believed only if none
+        has moved for ``_CATCH_UP_S``: Kafka 4.3.1 may answer from a state before the first commit of the group, until
+        the next write to its partition of ``__consumer_offsets`` (seen).
         """
         while True:
             began_s = time.monotonic()
             answer = await read()
-            if self.client.deadline.passed or not self._has_moved(began_s):
+            settling_s = _CATCH_UP_S if lacks_group(answer) else SETTLING_S
+            if self.client.deadline.passed or not self.client.has_moved(began_s - settling_s):
                 return answer
             await self.client.sleep(SETTLING_S)
 

@@ -96,6 +96,19 @@ def test_a_move_that_has_settled_costs_nothing(client: NoBrokers) -> None:
     assert reading.count == 1
 
 
+@pytest.mark.parametrize(("moved_s_ago", "count"), [(2 * SETTLING_S, 2), (30.0, 1)])
+def test_that_a_group_does_not_exist_is_believed_later_after_a_move(
+    client: NoBrokers, moved_s_ago: float, count: int
+) -> None:
+    """Its first answer lacks a group, which is there at the second."""
+    reading = Reading(client)
+    client._observed.moved_at = time.monotonic() - moved_s_ago
+
+    asyncio.run(GroupCoordinators(client).read_settled(reading, lambda answer: answer == 1))
+
+    assert reading.count == count
+
+
 class Rounds(GroupCoordinators):
     """Each round of requests finds so many partitions without a coordinator, and these groups."""
 
