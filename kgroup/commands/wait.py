@@ -11,6 +11,7 @@ from kgroup.cluster.snapshot import Cluster
 from kgroup.groups.selection import Selection, check_selection, names_of, names_only
 from kgroup.groups.wait_conditions import FORMS, Condition, holds_without_group, parse_conditions
 from kgroup.model.outcome import Outcome
+from kgroup.model.streaming_query import is_query
 from kgroup.output.pages.wait import records, screen, waited_group
 from kgroup.queries.wait import DEFAULT_WITHIN, groups_to_wait_for, wait_until
 from kgroup.settings.invocation import Invocation
@@ -66,7 +67,9 @@ def wait(run: Invocation, which: Selection, until: WaitOptions) -> Outcome:
         raise UsageError(f"--hold must be at most --within: {until.hold} is more than {until.within}")
     _check_choice(which, conditions, new=until.new)
     with Cluster(run.settings) as cluster:
-        names = groups_to_wait_for(run.reporter, cluster, which, new=until.new)
+        # The other conditions are about members, which a streaming query does not have.
+        queries = all(condition.reads_lag for condition in conditions)
+        names = groups_to_wait_for(run.reporter, cluster, which, new=until.new, queries=queries)
         if not names:
             run.reporter.note("nothing to wait for: no group is chosen")
         waited = wait_until(run.reporter, cluster, names, conditions, within_s, hold_s)
@@ -83,6 +86,12 @@ def _check_choice(which: Selection, conditions: Sequence[Condition], *, new: boo
     """Raise UsageError if no groups are chosen (waiting for all must be explicit), or if ``--new`` does not apply."""
     if not (names_of(which) or which.regex is not None or which.all_groups):
         raise UsageError("no group is chosen", hint="kgroup wait GROUP --for ..., or --regex, or --all-groups")
+    named = next((name for name in names_of(which) if is_query(name)), None)
+    if named is not None and (other := next((each.text for each in conditions if not each.reads_lag), None)):
+        raise UsageError(
+            f"--for {other}: {named} is a streaming query, which has no members",
+            hint="wait for its lag, or its time lag",
+        )
     if new and (not names_only(which) or which.topic or which.expect is not None):
         raise UsageError("--new requires groups by name, without --regex, --all-groups, --expect and filters")
     if new and holds_without_group(conditions):

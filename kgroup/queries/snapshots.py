@@ -83,11 +83,11 @@ def choose_groups(reporter: Reporter, cluster: Cluster, which: Selection, *, que
 
 
 def _read_queries(cluster: Cluster, which: Selection) -> dict[str, StreamingQuery | KgroupError]:
-    """The streaming queries of the context, and those that are named, unless the choice is of other types only."""
+    """The streaming queries that are named, and those of the context unless the choice is of others alone."""
     named = [name for name in names_of(which) if is_query(name)]
-    if which.type and QUERY not in ",".join(which.type).lower():
-        return {}
-    return cluster.queries.read((*cluster.queries.names, *named))
+    others = bool(which.type) and QUERY not in ",".join(which.type or ()).lower()
+    by_name = bool(names_of(which)) and which.regex is None
+    return cluster.queries.read(named if others or by_name else (*cluster.queries.names, *named))
 
 
 def require_topics(cluster: Cluster, which: Selection) -> None:

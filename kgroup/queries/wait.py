@@ -47,10 +47,15 @@ _SESSIONS_LOOK_S = 2.0
 _GENERATION_BUDGET_S = 0.5
 
 
-def groups_to_wait_for(reporter: Reporter, cluster: Cluster, which: Selection, *, new: bool) -> tuple[str, ...]:
-    """The groups to wait for, fixed from now on. Raises NotFound for a named group that does not exist."""
+def groups_to_wait_for(
+    reporter: Reporter, cluster: Cluster, which: Selection, *, new: bool, queries: bool
+) -> tuple[str, ...]:
+    """The groups to wait for, fixed from now on, with ``queries`` streaming queries too.
+
+    Raises NotFound for a named group that does not exist.
+    """
     try:
-        chosen = list(snapshots(reporter, cluster, which, replace(STATE_ONLY, queries=True)))
+        chosen = list(snapshots(reporter, cluster, which, replace(STATE_ONLY, queries=queries)))
     except NotFound:
         if new:
             return names_of(which)

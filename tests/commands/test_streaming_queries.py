@@ -118,6 +118,13 @@ def test_wait_until_it_has_read(kgroup: CommandLine, world: KafkaWorld, orders: 
     assert "lag 30" in late.stderr
 
 
+@pytest.mark.parametrize("condition", ["empty", "stable", "members=1", "type=consumer"])
+def test_it_has_no_members_to_wait_for(kgroup: CommandLine, query: str, condition: str) -> None:
+    refused = kgroup("wait", query, "--for", condition, "--within", "1s", exit_code=2)
+
+    assert "is a streaming query, which has no members" in refused.stderr
+
+
 def test_a_group_beside_it_in_one_table(kgroup: CommandLine, world: KafkaWorld, orders: str, query: str) -> None:
     world.commit(orders, {(orders, 0): 30, (orders, 1): 25})
 

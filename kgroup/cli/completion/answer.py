@@ -112,6 +112,8 @@ def _of_cluster(kind: str, line: lines.TypedLine, typed: str, until: float, plan
     settings = resolve(given, NullReporter())
     cache = names.Cache.of(paths.cache_dir() / "names", settings)
     known = names.names(cache, settings, kind, until, plan_names)
+    if kind == names.GROUPS:
+        known = [*known, *(f"spark:{query}" for query in settings.queries)]
     if kind == names.TOPICS and typed.startswith("_"):
         known = sorted([*known, *cache.read(names.INTERNAL)])
     return known

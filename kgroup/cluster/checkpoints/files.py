@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -172,8 +173,12 @@ class _LocalFolder:
         self._root = root
 
     def names(self, path: str) -> Mapping[str, int]:
+        found = {}
         with os.scandir(self._root / path) as entries:
-            return {entry.name: entry.stat().st_mtime_ns // 1_000_000 for entry in entries}
+            for entry in entries:
+                with suppress(FileNotFoundError):  # it was renamed, or pruned
+                    found[entry.name] = entry.stat().st_mtime_ns // 1_000_000
+        return found
 
     def read(self, path: str) -> bytes:
         return (self._root / path).read_bytes()
@@ -220,7 +225,10 @@ def _folder(location: str, timeout_s: float) -> Folder:
     path = f"{parts.netloc}{unquote(parts.path)}"
     if parts.scheme in _S3:
         return _ArrowFolder(_s3(parts.netloc, options, timeout_s), path)
-    files, root = fs.FileSystem.from_uri(location)
+    try:
+        files, root = fs.FileSystem.from_uri(location)
+    except (ValueError, NotImplementedError) as error:  # those of pyarrow are such
+        raise ConfigError(f"this pyarrow reads no checkpoints at {parts.scheme}://: {error}") from None
     return _ArrowFolder(files, root)
 
 

@@ -182,6 +182,7 @@ def test_what_is_not_of_kafkas_form_is_another_source(copy: Copy, line: bytes) -
         (str(DATA), NotFound),
         ("http://host/x", UsageError),
         ("s3a://user:secret@bucket/x", UsageError),
+        ("viewfs://nowhere", KgroupError),
         ("s3a://bucket/x?secret_key=secret", UsageError),
     ],
 )
