@@ -82,6 +82,13 @@ class StreamingQuery(msgspec.Struct, frozen=True):
         return self.initial if self.done is None else {**self.initial, **self.done.ends}
 
     @property
+    def reads_ahead(self) -> str | None:
+        """Why it may have read more than its checkpoint shows, as a phrase; None if it has not."""
+        if self.has_gaps:
+            return "asynchronous progress"
+        return "real-time mode" if self.planned_late else None
+
+    @property
     def state(self) -> str:
         """``InBatch`` while a batch is planned and not done, ``BatchDone`` between batches, ``New`` before the first.
 

@@ -143,6 +143,19 @@ def test_it_ended_an_hour_ago(kgroup: CommandLine, tmp_path: Path, orders: str) 
     assert "batch 3 done 1h" in words(kgroup("lag", query).stdout)
 
 
+def test_numbers_with_holes_make_its_lag_an_upper_bound(kgroup: CommandLine, tmp_path: Path, orders: str) -> None:
+    root = write_checkpoint(tmp_path / "c", [{orders: (n, n)} for n in (4, 6, 8, 10)], ago(3, 2, 1, 0.1))
+    for log in ("offsets", "commits"):
+        (root / log / "2").unlink()
+    (document,) = kgroup("lag", f"spark:{root}", "-o", "json").data
+    page = words(kgroup("lag", f"spark:{root}").stdout)
+
+    assert document["is_upper_bound"]
+    assert "LAG at most 20" in page
+    assert "(asynchronous progress)" in page
+    assert "<=20" in page
+
+
 def test_its_next_batch_fails(kgroup: CommandLine, world: KafkaWorld, orders: str, query: str) -> None:
     world.delete_records(orders, 0, before=25)
     failed = kgroup("doctor", query, "--fail-on", "critical", "-o", "json", exit_code=8).data[0]

@@ -110,6 +110,7 @@ def measure_lag(group: Group, evidence: LagEvidence, rules: StatusRules = DEFAUL
         topics=topics,
         total=total,
         hidden_commits=group.hidden_commits,
+        at_most=None if group.query is None else group.query.reads_ahead,
     )
 
 

@@ -248,6 +248,8 @@ class GroupLag(msgspec.Struct, frozen=True):
     topics: tuple[LagSum, ...]
     total: LagSum
     hidden_commits: tuple[TopicPartition, ...] | None = ()
+    at_most: str | None = None
+    """Why its lags are upper bounds, as a phrase; None: they are exact."""
 
     @property
     def name(self) -> str:

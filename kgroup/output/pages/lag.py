@@ -251,7 +251,7 @@ def _sum_cells(row: LagSum, report: GroupLag, page: LagPage) -> tuple[Cell, ...]
         report.group,
         row.topic,
         report.state if page.view.level is RowLevel.GROUP else None,
-        f"{row.lag}+" if row.lag is not None and (row.unknown or row.hidden) else row.lag,
+        f"{row.lag}+" if row.lag is not None and (row.unknown or row.hidden) else _lag(row, report),
         _age(row),
         None if worst is None else f"{worst.where} {percent(worst.lag or 0, row.lag or 0)}",
         _trend(row),
@@ -259,6 +259,11 @@ def _sum_cells(row: LagSum, report: GroupLag, page: LagPage) -> tuple[Cell, ...]
         status_cell(row.status_result, report.now_ms),
         page.line(row.name),
     )
+
+
+def _lag(row: LagRow, report: GroupLag) -> Cell:
+    """``540``, or ``<=540`` where it is an upper bound."""
+    return row.lag if row.lag is None or report.at_most is None else f"<={row.lag}"
 
 
 def _age(row: LagSum) -> str | None:
@@ -291,7 +296,7 @@ def _partition_cells(
         row.where,
         p.commit.offset if p.commit else None,
         row.end if row.end is not None else p.log.end if p.log else None,
-        row.lag,
+        _lag(row, report),
         age_words(row.time_lag_ms),
         commit_age(row, report.now_ms),
         _trend(row),

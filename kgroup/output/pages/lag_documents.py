@@ -178,6 +178,10 @@ class _LagHead(LagSumDocument, frozen=True):
     group: Annotated[str, "The group."]
     state: Annotated[str, "The state, as the broker reports it."]
     isolation: Annotated[Isolation, "What lag is measured against."]
+    is_upper_bound: Annotated[
+        bool,
+        "Whether its lags are upper bounds: of a streaming query with asynchronous progress, or in real-time mode.",
+    ]
 
 
 class GroupLagDocument(_LagHead, frozen=True, kw_only=True):
@@ -206,6 +210,7 @@ def lag_document(
         group=report.group,
         state=report.state,
         isolation=report.isolation,
+        is_upper_bound=report.at_most is not None,
         **_sum(report.total),
         hidden_commits=partition_names(report.hidden_commits),
         topics=tuple(TopicLagDocument(str(each.topic), **_sum(each)) for each in report.topics),

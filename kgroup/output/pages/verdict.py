@@ -91,6 +91,8 @@ def _others(evidence: LagEvidence, shape: Shape, siblings: OtherGroupsLag | None
 def measured_line(group: Group, report: GroupLag, evidence: LagEvidence) -> str:
     """The LAG line of a measured group, with the age of the oldest unread record and the phantom offsets."""
     text = lag_text(group, [(p.lag, p.where) for p in report.partitions if p.lag is not None])
+    if report.at_most is not None:
+        text = f"at most {text} ({report.at_most})"
     if not report.total.lag:
         return text + _phantom(report)
     against = " below the last stable offset" if report.isolation is Isolation.READ_COMMITTED else ""
