@@ -44,6 +44,7 @@ def play(kgroup: CommandLine, group: ListeningGroup, rounds: Iterable[Round]) ->
         if plan.state.state is PlanState.RELEASING:  # the group is Empty: its commits decide
             kgroup("catchup", "resume", plan.plan.id, "--release-only", "--execute", exit_code=None)
 
+    assert group.falls() == []
     account, states = group.account(load), Counter(plan.state.state.value for plan in group.plans())
     LOG.info("%s: %s; plans: %s", group.protocol, account, dict(states))
     assert states.keys() == {"released", "cancelled"}

@@ -320,9 +320,10 @@ _READERS: dict[int, tuple[Any, Any]] = {
 
 
 def read_frame(source: socket.socket) -> bytes:
-    """The next frame with its length; nothing at the end."""
+    """The next frame with its length; nothing at the end, which may be within a frame."""
     head = _exactly(source, 4)
-    return head + _exactly(source, *struct.unpack(">i", head)) if head else b""
+    body = _exactly(source, *struct.unpack(">i", head)) if head else b""
+    return head + body if body else b""
 
 
 def _exactly(source: socket.socket, count: int) -> bytes:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import venv
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -175,20 +176,20 @@ def test_a_run_that_was_stopped_is_told_how_to_continue(
 def test_a_run_at_work_is_waited_for(kgroup: CommandLine, spark: SparkSession, crashed: Crash) -> None:
     """A cell that is run again while its first run still writes: both would write the group."""
     plan, ended = released(kgroup, crashed), list[Any]()
-
-    def again() -> None:
-        with pytest.warns(UserWarning, match="waiting for another run to end"):
-            ended.append(gap(spark, plan).for_each(lambda df, _: pytest.fail("the first run delivers it")))
-
-    second = threading.Thread(target=again)
+    second = threading.Thread(
+        target=lambda: ended.append(gap(spark, plan).for_each(lambda df, _: pytest.fail("the first run delivers it")))
+    )
 
     def write(df: DataFrame, chunk: ChunkGroup) -> None:
         df.count()
         second.start()
-        wait_for(lambda: second.is_alive() and shown(kgroup, plan)["phase"] == "replaying", "the second run")
+        waits = "waiting for another run to end"
+        wait_for(lambda: any(waits in str(each.message) for each in warned), "the second run waits")
 
-    gap(spark, plan).for_each(write)
-    second.join(60)
+    with warnings.catch_warnings(record=True) as warned:  # of all threads
+        warnings.simplefilter("always")
+        gap(spark, plan).for_each(write)
+        second.join(60)
 
     assert [(proof.complete, proof.totals().possible_duplicate_count) for proof in ended] == [(True, 0)]
 

@@ -22,7 +22,9 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from kgroup.catchup.ledger.ledger import Ledger
 from kgroup.groups.catchup.model import PlanSnapshot
+from kgroup.model.topic_partition import TopicPartition
 from tests.helpers.catchup.listeners import ListeningApplication, processed, settings_of
+from tests.helpers.clusters import connected
 from tests.helpers.kafka_proxy import ProxiedBroker
 from tests.helpers.kafka_tools import tool_command
 from tests.helpers.waiting import wait_for
@@ -276,6 +278,22 @@ class ListeningGroup:
         with Ledger({"bootstrap.servers": self.proxied.world.bootstrap}, self.ledger, timeout_s=30) as ledger:
             return ledger.list().plans
 
+    def falls(self) -> list[str]:
+        """Commits below an earlier one of their partition: records that were committed, and came again."""
+        with connected(self.proxied.world.bootstrap) as cluster:
+            history = cluster.commits_since(self.group, 0, 30)
+        assert history.unread is None, history.unread
+        assert history.commits
+        highest: dict[TopicPartition, int] = {}
+        fell = []
+        for commit in history.commits:
+            place = TopicPartition(commit.topic, commit.partition)
+            if commit.offset is None or commit.offset < highest.get(place, 0):
+                fell.append(f"{place}: {commit.offset} after {highest.get(place)} [{commit.metadata}]")
+            else:
+                highest[place] = commit.offset
+        return fell
+
     def account(self, load: Load) -> Account:
         """What became of all records; a closed plan has no gap."""
         assert self.java
@@ -290,7 +308,8 @@ class ListeningGroup:
             if plan.state.state.is_open:
                 for item in plan.plan.ranges:
                     gaps.update(f"{item.topic}:{item.partition} {offset}" for offset in range(item.start, item.end))
-        # Java's consumer makes no commit when it loses a partition (4.4.0): what it printed may come once more.
+        # Java's consumer makes no commit when it loses a partition (4.4.0): what it printed may come once more. But not
+        # what was committed: ``falls`` has the commit of the one that handled it again.
         printed = self.java.handled(self.topic)
         stated.update(printed.keys())
         handled.update(printed)
