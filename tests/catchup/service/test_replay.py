@@ -15,14 +15,18 @@ from kgroup.catchup.spark.ready import check
 from kgroup.catchup.spark.session import DriverSession
 from kgroup.catchup.spark.settings import SparkSettings
 from kgroup.catchup.worker.task_spec import TransactionBounds
+from kgroup.cluster.topics import LogView
 from kgroup.groups.catchup.chunks import RateLimit
 from kgroup.groups.catchup.takeover import SIGNED_OFF
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, Refused
 from tests.helpers.catchup.plans import NOW_MS
 from tests.helpers.catchup.replays import Replay, replay, seen
 from tests.helpers.catchup.spark_in_process import jvm_of
 from tests.helpers.catchup.spark_kills import END, Killer, replayed_exactly_once, source_topic, workers_of
+from tests.helpers.clusters import connected
 from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.waiting import wait_for
 
 pytestmark = pytest.mark.soak  # a start of Spark
 
@@ -100,12 +104,19 @@ def test_the_jvm_killed_over_an_open_transaction_and_the_plan_gone_on_with(
     source, target = source_topic(world, bootstrap, name), world.topic(name("copy"), partitions=2)
     with replay(bootstrap, name("ledger"), [(source, 0, 0, 1500), (source, 0, 1500, END)]) as plan:
 
+        def open_records() -> int:
+            """What a consumer with read_committed has to wait for."""
+            with connected(bootstrap) as cluster:
+                views = cluster.log_views(cluster.layouts([target]), [TopicPartition(target, 0)])
+            return sum(view.end - view.last_stable.offset for view in views.values() if isinstance(view, LogView))
+
         def tell(totals: ProgressTotals) -> None:
             if totals.records > 300 and session.is_alive:
+                wait_for(lambda: 0 < open_records() < 250, "a transaction that has just begun")
                 os.kill(jvm_of(session), signal.SIGKILL)
 
-        bounds = TransactionBounds(records=200)
-        slow = plan.spec("topic", {"topic": target}, rate=RateLimit(records_per_s=500), bounds=bounds)
+        bounds = TransactionBounds(records=500)
+        slow = plan.spec("topic", {"topic": target}, rate=RateLimit(records_per_s=150), bounds=bounds)
         with pytest.raises(KgroupError, match="killed by SIGKILL") as caught:
             run(session, [slow], JobListeners(tell, ledger=plan.progress))
         assert caught.value.code == "spark-gone"
