@@ -308,10 +308,10 @@ class ListeningGroup:
             if plan.state.state.is_open:
                 for item in plan.plan.ranges:
                     gaps.update(f"{item.topic}:{item.partition} {offset}" for offset in range(item.start, item.end))
-        # Java's consumer makes no commit when it loses a partition (4.4.0): what it printed may come once more. But not
-        # what was committed: ``falls`` has the commit of the one that handled it again.
+        # Java's consumer makes no commit when it loses a partition (4.4.0): each print may come once more. But not
+        # of what was committed: ``falls`` has the commit of the one that handled it again.
         printed = self.java.handled(self.topic)
-        stated.update(printed.keys())
+        stated.update(printed)
         handled.update(printed)
         produced = {
             f"{self.topic}:{number} {offset}" for number, end in enumerate(load.acknowledged) for offset in range(end)
