@@ -134,7 +134,8 @@ def test_a_classic_group_does_what_was_predicted(
     live.append(start(3))
     members.stable(*live, partitions=11)
     after = settled(kgroup, group, 4, 11)
-    check_numbers(predicted, before, after)
+    # With cooperative-sticky a member that gives up partitions joins again; one that is later than another joins alone.
+    check_numbers(predicted, before, after, late=0 if exact else len(live) - 2)
     if exact:
         instances = {member["member_id"]: member["instance_id"] for member in after["members"]}
         assert {instances[who]: has for who, has in held(after).items()} == {
@@ -236,19 +237,26 @@ def check(predicted: dict[str, Any], before: dict[str, Any], after: dict[str, An
 
 
 def check_numbers(
-    predicted: dict[str, Any], before: dict[str, Any], after: dict[str, Any], among: Collection[int] | None = None
+    predicted: dict[str, Any],
+    before: dict[str, Any],
+    after: dict[str, Any],
+    among: Collection[int] | None = None,
+    late: int = 0,
 ) -> None:
     """Compare epochs or generations, partitions that moved, and how evenly they lie.
 
     ``among`` are the numbers that can have moved with whatever id a newcomer has: the least and the most of 20 runs
-    with made-up ids are no bounds.
+    with made-up ids are no bounds. ``late`` is how many members more than one may give up partitions at another
+    moment, each with a rebalance of its own.
     """
     age = "group_epoch" if before["type"] == "consumer" else "generation"
     owners = {place: who for who, has in held(before).items() for place in has}
     moved = sum(owners.get(place, who) != who for who, has in held(after).items() for place in has)
     sizes = [len(has) for has in held(after).values()]
     balance = predicted["balance_after"]
-    assert after[age] - before[age] == predicted["rebalance_count"]["least"] == predicted["rebalance_count"]["most"]
+    rebalances = predicted["rebalance_count"]
+    assert rebalances["least"] == rebalances["most"]
+    assert rebalances["least"] <= after[age] - before[age] <= rebalances["most"] + late
     if among is None:
         assert predicted["moved_partition_count"]["least"] <= moved <= predicted["moved_partition_count"]["most"]
     else:
