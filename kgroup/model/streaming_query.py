@@ -69,7 +69,7 @@ class StreamingQuery(msgspec.Struct, frozen=True):
     stateful: bool = False
     watermark_ms: int | None = None
     every_s: float | None = None
-    """How often its job starts, as its context says; None: it runs all the time, or nobody has said it."""
+    """How often its job starts, as its context says; None: it runs all the time, or the context does not have it."""
 
     @property
     def done(self) -> QueryBatch | None:

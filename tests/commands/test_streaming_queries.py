@@ -163,7 +163,7 @@ def test_its_next_batch_fails(kgroup: CommandLine, world: KafkaWorld, orders: st
     (finding,) = [each for each in failed["findings"] if each["rule"] == "query-fails"]
     assert (finding["severity"], finding["affected"]) == ("critical", [f"{orders}:0"])
     assert finding["numbers"]["deleted_offset_count"] == 15
-    assert f"{orders}:0 has been read up to 10 and begins at 25" in words(kgroup("describe", query).stdout)
+    assert f"{orders}:0 committed 10 lies below the log start 25" in words(kgroup("describe", query).stdout)
 
 
 def test_a_batch_that_is_planned_for_hours(kgroup: CommandLine, tmp_path: Path, orders: str) -> None:

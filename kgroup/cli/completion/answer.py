@@ -106,6 +106,7 @@ def _of_cluster(kind: str, line: lines.TypedLine, typed: str, until: float, plan
     given = lines.connection(line.words)
     # Imported here: not needed if only the shell knows the connection.
     from kgroup.cli.completion import names
+    from kgroup.model.streaming_query import PREFIX
     from kgroup.settings import paths
     from kgroup.settings.sources import resolve
 
@@ -113,7 +114,7 @@ def _of_cluster(kind: str, line: lines.TypedLine, typed: str, until: float, plan
     cache = names.Cache.of(paths.cache_dir() / "names", settings)
     known = names.names(cache, settings, kind, until, plan_names)
     if kind == names.GROUPS:
-        known = [*known, *(f"spark:{query}" for query in settings.queries)]
+        known = [*known, *(f"{PREFIX}{query}" for query in settings.queries)]
     if kind == names.TOPICS and typed.startswith("_"):
         known = sorted([*known, *cache.read(names.INTERNAL)])
     return known

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from kgroup.cluster.checkpoints.batch_files import (
@@ -187,17 +187,17 @@ class _LocalFolder:
 class _ArrowFolder:
     """A folder of one of pyarrow's file systems."""
 
-    def __init__(self, files: object, root: str) -> None:
+    def __init__(self, files: Any, root: str) -> None:
         self._files, self._root = files, root.rstrip("/")
 
     def names(self, path: str) -> Mapping[str, int]:
         from pyarrow.fs import FileSelector
 
-        found = self._files.get_file_info(FileSelector(f"{self._root}/{path}".rstrip("/")))  # type: ignore[attr-defined]
+        found = self._files.get_file_info(FileSelector(f"{self._root}/{path}".rstrip("/")))
         return {each.base_name: (each.mtime_ns or 0) // 1_000_000 for each in found}
 
     def read(self, path: str) -> bytes:
-        with self._files.open_input_stream(f"{self._root}/{path}") as stream:  # type: ignore[attr-defined]
+        with self._files.open_input_stream(f"{self._root}/{path}") as stream:
             return bytes(stream.read())
 
 
@@ -235,7 +235,7 @@ def _folder(location: str, timeout_s: float) -> Folder:
 _LOGIN = "The login comes from the environment, as for the AWS and Hadoop tools (AWS_ACCESS_KEY_ID, AWS_PROFILE, ...)."
 
 
-def _s3(bucket: str, options: Mapping[str, str], timeout_s: float) -> object:
+def _s3(bucket: str, options: Mapping[str, str], timeout_s: float) -> Any:
     from pyarrow import fs
 
     known = dict(options)

@@ -80,15 +80,14 @@ def long_batch(snapshot: GroupSnapshot) -> Answer:
 
 def query_stopped(snapshot: GroupSnapshot) -> Answer:
     """No batch though records are unread; a warning at first."""
-    if not _of(snapshot, Trouble.QUERY_STOPPED):
-        return _partly(STOPPED, snapshot)
-    return _finding(
+    stopped = _finding(
         STOPPED,
         snapshot,
         Trouble.QUERY_STOPPED,
         lambda trouble: Severity.CRITICAL if (trouble.for_ms or 0) >= DESERTED.value else Severity.WARNING,
         "start the query; for a job with a schedule, name it in the context: queries: NAME: every: 1h",
     )
+    return stopped or _partly(STOPPED, snapshot)
 
 
 def query_retention(snapshot: GroupSnapshot) -> Answer:
@@ -96,10 +95,8 @@ def query_retention(snapshot: GroupSnapshot) -> Answer:
     safe = retention_verdict(snapshot.lag, snapshot.evidence)
     if safe is None:
         return _partly(RETENTION, snapshot)
-    if safe.style is None:
-        return RETENTION.unknown(safe.text) if safe.text.startswith("unknown") else ()
-    if safe.left_ms is None:
-        return RETENTION.unknown(safe.text)
+    if safe.left_ms is None or safe.style is None:
+        return RETENTION.unknown(safe.text) if safe.unknown else ()
     return RETENTION.finding(
         Severity.CRITICAL if safe.style == "bad" else Severity.WARNING,
         safe.text,
@@ -112,8 +109,8 @@ def query_retention(snapshot: GroupSnapshot) -> Answer:
 
 def new_partitions(snapshot: GroupSnapshot) -> Answer:
     """Partitions without an offset in the checkpoint: they came after its last batch."""
-    new = [p for p in snapshot.group.partitions if p.commit is None and p.log is not None]
-    new = [p for p in new if p.log is not None and p.log.end > p.log.start]
+    rows = snapshot.group.partitions
+    new = [p for p in rows if p.commit is None and p.log is not None and p.log.end > p.log.start]
     if not new or not snapshot.group.query or not snapshot.group.query.offsets:
         return _partly(NEW_PARTITIONS, snapshot)
     places = [str(p.tp) for p in new]

@@ -10,6 +10,7 @@ from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.lag.status import LagStatus
 from kgroup.groups.thresholds import LONG_BATCH
 from kgroup.groups.verdict.conclusion import Trouble
+from kgroup.groups.verdict.plain import range_line
 from kgroup.model.groups import Group, Partition, RangeStatus
 from kgroup.model.streaming_query import StreamingQuery
 from kgroup.support.durations import format_duration
@@ -65,10 +66,11 @@ def _troubles(group: Group, query: StreamingQuery, report: GroupLag) -> Iterator
         yield QueryTrouble(Trouble.QUERY_FAILS, words, gone)
     below = tuple(p for p in group.partitions if p.out_of_range is RangeStatus.BELOW_LOG_START)
     if below:
-        yield QueryTrouble(Trouble.QUERY_FAILS, _below_words(below), below, count=sum(map(_deleted, below)))
+        words = f"{range_line(below)}: the query's next batch fails, or passes over them if failOnDataLoss is false"
+        yield QueryTrouble(Trouble.QUERY_FAILS, words, below, count=sum(map(_deleted, below)))
     above = tuple(p for p in group.partitions if p.out_of_range is RangeStatus.ABOVE_LOG_END)
     if above:
-        yield QueryTrouble(Trouble.QUERY_FAILS, _above_words(above), above)
+        yield QueryTrouble(Trouble.QUERY_FAILS, f"{range_line(above)}: the query's next batch fails", above)
     behind = tuple(row for row in report.partitions if row.lag)
     planned = query.planned
     if planned is not None and planned.planned_ms is not None:
@@ -103,29 +105,6 @@ def _stopped_words(query: StreamingQuery, now_ms: int, since_ms: int | None) -> 
         every = format_duration(query.every_s)
         return f"the job is late: it starts every {every}, and no batch came{unread} though records are unread{last}"
     return f"no batch{unread} though records are unread: the query does not run, or it waits for its schedule{last}"
-
-
-def _below_words(below: tuple[Partition, ...]) -> str:
-    worst = max(below, key=_deleted)
-    assert worst.commit is not None
-    assert worst.log is not None
-    more = f"; {len(below) - 1} more" if len(below) > 1 else ""
-    gone = plural(_deleted(worst), "offset")
-    return (
-        f"{worst.tp} has been read up to {worst.commit.offset} and begins at {worst.log.start}: {gone} deleted unread"
-        f"{more}: the query's next batch fails, or passes over them if failOnDataLoss is false"
-    )
-
-
-def _above_words(above: tuple[Partition, ...]) -> str:
-    first = above[0]
-    assert first.commit is not None
-    assert first.log is not None
-    more = f"; {len(above) - 1} more" if len(above) > 1 else ""
-    return (
-        f"{first.tp} has been read up to {first.commit.offset} and ends at {first.log.end}{more}: the topic was "
-        "recreated, or another cluster has it: the query's next batch fails"
-    )
 
 
 def _deleted(partition: Partition) -> int:

@@ -291,6 +291,8 @@ class RetentionVerdict(msgspec.Struct, frozen=True):
     """0 if that can happen at any moment; None if retention deletes none, or the time is unknown."""
     too_late: bool = False
     """Whether records are deleted before the partition has caught up at the present rates."""
+    unknown: bool = False
+    """Whether it could not be found out."""
 
 
 def retention_verdict(report: GroupLag, evidence: LagEvidence) -> RetentionVerdict | None:
@@ -348,7 +350,8 @@ def _too_late(dated: list[tuple[int, PartitionLag]]) -> tuple[int, PartitionLag]
 def _safety_without_time(lagging: list[PartitionLag], evidence: LagEvidence) -> RetentionVerdict:
     known = [p for p in lagging if p.retention_left is not None]
     if not known:
-        return RetentionVerdict(f"unknown: {evidence.why_unknown(EvidenceSource.RETENTION)}", None, None)
+        why = evidence.why_unknown(EvidenceSource.RETENTION)
+        return RetentionVerdict(f"unknown: {why}", None, None, unknown=True)
     compacted = [p for p in known if p.retention_left is not None and p.retention_left.compacted]
     if compacted:
         topic = compacted[0].partition.topic
@@ -358,10 +361,10 @@ def _safety_without_time(lagging: list[PartitionLag], evidence: LagEvidence) -> 
     if all(p.retention_left is not None and p.retention_left.endless for p in known):
         return RetentionVerdict("unread records are not deleted: retention has no limit", None, None)
     if evidence.unusable_times:
-        return RetentionVerdict("unknown: it goes by the timestamps of the records, which are not usable", None, None)
-    return RetentionVerdict(
-        f"unknown: age of the first unread record: {evidence.why_unknown(EvidenceSource.TIME)}", None, None
-    )
+        text = "unknown: it goes by the timestamps of the records, which are not usable"
+        return RetentionVerdict(text, None, None, unknown=True)
+    why = evidence.why_unknown(EvidenceSource.TIME)
+    return RetentionVerdict(f"unknown: age of the first unread record: {why}", None, None, unknown=True)
 
 
 def _what(retention: Retention, first: PartitionLag) -> str:

@@ -74,8 +74,8 @@ UP_TO_1100 = partition(0, 1000, end=1100)
 CASES = (
     Case("query-fails", "its offsets are in the log", snapshot(RUNS, UP_TO_1100), None),
     Case("query-fails", "retention was faster", snapshot(DOWN, partition(0, 1000, start=1040, end=1100)), CRITICAL,
-         "orders:0 has been read up to 1000 and begins at 1040: 40 offsets deleted unread"),
-    Case("query-fails", "made anew", snapshot(DOWN, partition(0, 1000, end=30)), CRITICAL, "ends at 30"),
+         "orders:0 committed 1000 lies below the log start 1040: 40 offsets gone"),
+    Case("query-fails", "made anew", snapshot(DOWN, partition(0, 1000, end=30)), CRITICAL, "above the log end 30"),
     Case("query-fails", "its topic is gone", snapshot(DOWN, partition(0, 1000, log=None, error="unknown-topic")),
          CRITICAL, "orders does not exist any more"),
     Case("query-fails", "its leader is away", snapshot(DOWN, partition(0, 1000, log=None, error="no-leader")),
