@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -47,14 +48,16 @@ class Folder(Protocol):
         """Raises FileNotFoundError, OSError."""
 
 
-def read_query(location: str, timeout_s: float, every_s: float | None = None) -> StreamingQuery:
-    """The query whose checkpoint is at this URI or path.
+def read_query(
+    location: str, timeout_s: float, every_s: float | None = None, before: StreamingQuery | None = None
+) -> StreamingQuery:
+    """The query whose checkpoint is at this URI or path. A batch that was done ``before`` is not read again.
 
     Raises NotFound without a checkpoint there, Refused for one of an unknown form, NotAuthorized or Unreachable if its
     files cannot be read, UsageError for a URI of another kind, ConfigError without the package that reads it.
     """
     try:
-        return _read(_folder(location, timeout_s), location, every_s)
+        return _read(_folder(location, timeout_s), location, every_s, before)
     except FileNotFoundError:
         raise _no_checkpoint(location) from None
     except PermissionError as error:
@@ -68,20 +71,26 @@ def read_query(location: str, timeout_s: float, every_s: float | None = None) ->
 
 
 def read_queries(
-    queries: Mapping[str, tuple[str, float | None]], timeout_s: float
+    queries: Mapping[str, tuple[str, float | None]],
+    timeout_s: float,
+    before: Mapping[str, StreamingQuery] = MappingProxyType({}),
 ) -> dict[str, StreamingQuery | KgroupError]:
-    """Several queries at the same time, by name; ``queries`` has the location of each, and how often it starts."""
+    """Several queries at the same time, by name; ``queries`` has the location of each, and how often it starts.
 
-    def read(query: tuple[str, float | None]) -> StreamingQuery | KgroupError:
+    ``before`` are those that were read before.
+    """
+
+    def read(name: str) -> StreamingQuery | KgroupError:
+        location, every_s = queries[name]
         try:
-            return read_query(query[0], timeout_s, query[1])
+            return read_query(location, timeout_s, every_s, before.get(name))
         except KgroupError as error:
             return error
 
-    return dict(zip(queries, _at_once(read, queries.values()), strict=True))
+    return dict(zip(queries, _at_once(read, queries), strict=True))
 
 
-def _read(folder: Folder, location: str, every_s: float | None) -> StreamingQuery:
+def _read(folder: Folder, location: str, every_s: float | None, before: StreamingQuery | None) -> StreamingQuery:
     commits = _names(folder, "commits")
     planned = _names(folder, "offsets")
     numbers = batch_numbers(planned)
@@ -90,7 +99,11 @@ def _read(folder: Folder, location: str, every_s: float | None) -> StreamingQuer
     done = [number for number in numbers if str(number) in commits]
     newest = done[-1] if done else None
     later = [number for number in numbers if newest is None or number > newest]
-    wanted = [*done[-_KEPT:], *later[-1:]]
+    kept = [*done[-_KEPT:], *later[-1:]]
+    name = query_id(folder.read("metadata"), "metadata")
+    # Spark writes a batch once, and never another one of its number; a new checkpoint has another id.
+    known = {} if before is None or before.id != name else {batch.number: batch for batch in before.batches}
+    wanted = [number for number in kept if number not in known or number == kept[-1]]
     read = {
         number: content
         for number, content in zip(wanted, _contents(folder, wanted), strict=True)
@@ -98,11 +111,12 @@ def _read(folder: Folder, location: str, every_s: float | None) -> StreamingQuer
     }
     files = {number: planned_file(content, f"offsets/{number}") for number, content in read.items()}
     late = newest is not None and is_late_commit(folder.read(f"commits/{newest}"), f"commits/{newest}")
-    batches = [QueryBatch(n, file.planned_ms, file.ends, commits.get(str(n))) for n, file in files.items()]
+    known |= {n: QueryBatch(n, file.planned_ms, file.ends, commits.get(str(n))) for n, file in files.items()}
+    batches = [known[number] for number in kept if number in known]
     last = files[wanted[-1]] if wanted and wanted[-1] in files else None
     return StreamingQuery(
         location=location,
-        id=query_id(folder.read("metadata"), "metadata"),
+        id=name,
         log_version=1 if last is None else last.version,
         sources=() if last is None else last.sources,
         batches=tuple(batch for batch in batches if batch.done_ms is not None),

@@ -27,7 +27,10 @@ _FRESH_S = 2.0
 
 
 class QueryReader:
-    """Reads the streaming queries of a connection; what was read in the last two seconds is not read again."""
+    """Reads the streaming queries of a connection.
+
+    What was read in the last two seconds is not read again, and later only the batches that are new.
+    """
 
     def __init__(self, settings: Settings, cache: RefreshCache) -> None:
         self._known = settings.queries
@@ -58,7 +61,8 @@ class QueryReader:
             # Imported here: most commands have no query to read.
             from kgroup.cluster.checkpoints.files import read_queries
 
-            read = read_queries(wanted, self._timeout_s)
+            before = {name: each.value for name, each in self._cache.queries.items()}
+            read = read_queries(wanted, self._timeout_s, before)
             found |= read
             self._cache.queries |= {
                 name: CachedValue(query, None) for name, query in read.items() if isinstance(query, StreamingQuery)

@@ -136,6 +136,21 @@ def test_before_its_first_batch_it_is_where_its_sources_began(copy: Copy) -> Non
     assert read_query(str(root), 5).state == "New"
 
 
+def test_a_batch_is_read_once(copy: Copy) -> None:
+    root = copy("stateless-4.3.0")
+    before = read_query(str(root), 5)
+    (root / "offsets" / "0").write_text("spoiled")
+    (root / "offsets" / "3").write_bytes((root / "offsets" / "2").read_bytes())
+    (root / "commits" / "3").write_bytes((root / "commits" / "2").read_bytes())
+    again = read_query(str(root), 5, before=before)
+
+    assert again.batches[:-1] == before.batches
+    assert again.batches[-1].number == 3
+    (root / "metadata").write_text('{"id":"another"}')
+    with pytest.raises(Refused, match="offsets/0"):
+        read_query(str(root), 5, before=before)
+
+
 def test_files_that_are_being_written_and_checksums_are_no_batches(copy: Copy) -> None:
     root = copy("stateless-4.3.0")
     for name in (".3.7f0c.tmp", "..3.7f0c.tmp.crc", ".2.crc"):
