@@ -83,8 +83,8 @@ def initial_offsets(content: bytes, place: str) -> BatchEnds:
 def query_id(content: bytes, place: str) -> str | None:
     """The id in the checkpoint's ``metadata``. Raises Refused."""
     known = _json(_text(content, place), place)
-    found = known.get("id") if isinstance(known, dict) else None
-    return found if isinstance(found, str) else None
+    value = known.get("id") if isinstance(known, dict) else None
+    return value if isinstance(value, str) else None
 
 
 def kafka_offsets(value: object) -> dict[TopicPartition, int]:

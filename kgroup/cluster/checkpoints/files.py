@@ -187,12 +187,12 @@ class _LocalFolder:
         self._root = root
 
     def names(self, path: str) -> Mapping[str, int]:
-        found = {}
+        times = {}
         with os.scandir(self._root / path) as entries:
             for entry in entries:
                 with suppress(FileNotFoundError):  # it was renamed, or pruned
-                    found[entry.name] = entry.stat().st_mtime_ns // 1_000_000
-        return found
+                    times[entry.name] = entry.stat().st_mtime_ns // 1_000_000
+        return times
 
     def read(self, path: str) -> bytes:
         return (self._root / path).read_bytes()
@@ -207,8 +207,8 @@ class _ArrowFolder:
     def names(self, path: str) -> Mapping[str, int]:
         from pyarrow.fs import FileSelector
 
-        found = self._files.get_file_info(FileSelector(f"{self._root}/{path}".rstrip("/")))
-        return {each.base_name: (each.mtime_ns or 0) // 1_000_000 for each in found}
+        entries = self._files.get_file_info(FileSelector(f"{self._root}/{path}".rstrip("/")))
+        return {each.base_name: (each.mtime_ns or 0) // 1_000_000 for each in entries}
 
     def read(self, path: str) -> bytes:
         with self._files.open_input_stream(f"{self._root}/{path}") as stream:

@@ -44,17 +44,17 @@ class QueryReader:
 
     def read(self, names: Iterable[str]) -> dict[str, StreamingQuery | KgroupError]:
         """The queries of these names, each with the error that kept it from being read."""
-        found: dict[str, StreamingQuery | KgroupError] = {}
+        queries: dict[str, StreamingQuery | KgroupError] = {}
         wanted: dict[str, tuple[str, float | None]] = {}
         for name in dict.fromkeys(names):
             cached = self._cache.queries.get(name)
             if cached is not None and cached.is_fresh(_FRESH_S):
-                found[name] = cached.value
+                queries[name] = cached.value
                 continue
             try:
                 setting = self._setting(name.removeprefix(PREFIX))
             except KgroupError as error:
-                found[name] = error
+                queries[name] = error
             else:
                 wanted[name] = setting.location, setting.every_s
         if wanted:
@@ -63,11 +63,11 @@ class QueryReader:
 
             before = {name: each.value for name, each in self._cache.queries.items()}
             read = read_queries(wanted, self._timeout_s, before)
-            found |= read
+            queries |= read
             self._cache.queries |= {
                 name: CachedValue(query, None) for name, query in read.items() if isinstance(query, StreamingQuery)
             }
-        return found
+        return queries
 
     def _setting(self, name: str) -> StreamingQuerySetting:
         """What a name means: a query of the context, else a path or a URI. Raises NotFound."""

@@ -49,16 +49,16 @@ NEW_PARTITIONS = Rule(
 
 def query_fails(snapshot: GroupSnapshot) -> Answer:
     """Offsets outside the log, and topics that are gone."""
-    found = _of(snapshot, Trouble.QUERY_FAILS)
-    if not found:
+    troubles = _of(snapshot, Trouble.QUERY_FAILS)
+    if not troubles:
         return _partly(FAILS, snapshot)
     return FAILS.finding(
         Severity.CRITICAL,
-        "; ".join(each.words for each in found),
+        "; ".join(each.words for each in troubles),
         remedy="decide before it starts: a new checkpoint with startingOffsets, or failOnDataLoss=false once, which "
         "passes over what is gone",
-        numbers={"partition_count": _count(found), "deleted_offset_count": sum(each.count for each in found)},
-        affected=_places(found),
+        numbers={"partition_count": _count(troubles), "deleted_offset_count": sum(each.count for each in troubles)},
+        affected=_places(troubles),
         commands=(kgroup_command("describe", snapshot.group.name),),
     )
 
@@ -131,15 +131,16 @@ def _finding(
     severity: Callable[[QueryTrouble], Severity],
     remedy: str,
 ) -> Answer:
-    found = _of(snapshot, cause)
-    if not found:
+    troubles = _of(snapshot, cause)
+    if not troubles:
         return ()
+    worst = troubles[0]
     return rule.finding(
-        severity(found[0]),
-        found[0].words,
+        severity(worst),
+        worst.words,
         remedy=remedy,
-        numbers={"partition_count": _count(found)} | ({} if found[0].for_ms is None else {"for_ms": found[0].for_ms}),
-        affected=_places(found),
+        numbers={"partition_count": _count(troubles)} | ({} if worst.for_ms is None else {"for_ms": worst.for_ms}),
+        affected=_places(troubles),
         commands=(kgroup_command("describe", snapshot.group.name),),
     )
 
@@ -153,9 +154,9 @@ def _of(snapshot: GroupSnapshot, cause: Trouble) -> tuple[QueryTrouble, ...]:
     return tuple(each for each in troubles_of(snapshot.group, snapshot.lag) if each.cause is cause)
 
 
-def _count(found: tuple[QueryTrouble, ...]) -> int:
-    return sum(len(each.partitions) for each in found)
+def _count(troubles: tuple[QueryTrouble, ...]) -> int:
+    return sum(len(each.partitions) for each in troubles)
 
 
-def _places(found: tuple[QueryTrouble, ...]) -> list[str]:
-    return [str(p.tp) for each in found for p in each.partitions]
+def _places(troubles: tuple[QueryTrouble, ...]) -> list[str]:
+    return [str(p.tp) for each in troubles for p in each.partitions]
