@@ -48,6 +48,9 @@ from kgroup.support.user import whoami
 COMMITS = SnapshotRequest(logs=False, generation_budget_s=0, stable=True, hidden_budget_s=5.0)
 """What a plan reads of each group: its members and its committed offsets."""
 
+COMMITS_OF_ANY = replace(COMMITS, queries=True)
+"""The same, where streaming queries may be named."""
+
 _BACKED_UP = "the backup has the offsets as they were"
 
 
@@ -128,7 +131,7 @@ def execute_plan(run: Invocation, cluster: ChangingCluster, how: Change, planned
     Raises KgroupError if it cannot begin: another kgroup run holds the journal, or the backup or ``prepare`` failed.
     """
     context = planned.context
-    waits = how.wait_empty and not how.execute and not all(group.is_empty for group in planned.plan.groups)
+    waits = how.wait_empty and not how.execute and not all(group.is_free for group in planned.plan.groups)
     result = check_plan(run, cluster, how, planned, waits=waits)
     possible = result.possible
     if not (how.execute and possible.size) or (result.errors and not how.partial):

@@ -22,10 +22,11 @@ from kgroup.model.groups import Group
 from kgroup.model.hidden_commits import REMEDY, hidden_words
 from kgroup.model.kafka_tools import acl_hint
 from kgroup.model.reporter import Reporter
+from kgroup.model.streaming_query import QueryChanges
 from kgroup.queries.wait import DEFAULT_WITHIN, describe_members
 from kgroup.settings.model import Settings
 from kgroup.support.clock import utc_now
-from kgroup.support.errors import FOREIGN_OWNER, NOT_EMPTY, KgroupError, Refused
+from kgroup.support.errors import FOREIGN_OWNER, NOT_EMPTY, KgroupError, NotAuthorized, Refused, Unreachable
 from kgroup.support.units import plural, some_of
 
 UndoneCommits = Mapping[str, Collection[tuple[str, int, int]]]
@@ -60,10 +61,9 @@ def check_guards(
     """
     accepted, concerned = frozenset(how.accept or ()), frozenset(plan.affected_groups) - plan.only_configured
     groups = [group for group in plan.groups if group.name in concerned]
-    refusals = [
-        _refuse_members(group, how, blocked_action) for group in groups if blocked_action and not group.is_empty
-    ]
+    refusals = [_refuse_members(group, how, blocked_action) for group in groups if blocked_action and not group.is_free]
     refusals = _list_members(cluster, groups, refusals)
+    refusals += _refuse_queries(reporter, groups, cluster.query_changes)
     if FOREIGN_OWNER not in accepted:
         owned = ((group.name, foreign_owner(group)) for group in groups)
         refusals += [Refusal(name, refuse_foreign_owner(name, owner)) for name, owner in owned if owner]
@@ -98,6 +98,22 @@ def _refuse_hidden_commits(group: Group) -> Refusal:
             code=HIDDEN_COMMITS,
         ),
     )
+
+
+def _refuse_queries(reporter: Reporter, groups: Sequence[Group], how: QueryChanges) -> list[Refusal]:
+    """Why no batch can be appended to the checkpoints of streaming queries; a note where one can."""
+    refusals = []
+    for group in groups:
+        if group.query is not None:
+            from kgroup.cluster.checkpoints.append import appended_line, check_appendable
+
+            try:
+                check_appendable(group.name, group.query, how)
+            except (Refused, NotAuthorized, Unreachable) as error:
+                refusals.append(Refusal(group.name, error))
+            else:
+                reporter.note(appended_line(group.name, group.query))
+    return refusals
 
 
 def check_change_permitted(settings: Settings, how: Execution, *, backup: bool = False) -> tuple[Refusal, ...]:

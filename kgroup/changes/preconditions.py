@@ -69,7 +69,7 @@ def wait_empty(run: Invocation, cluster: ChangingCluster, how: Change, planned: 
     if not (how.wait_empty and how.execute):
         return False
     groups = planned.plan.groups if planned.waits_for is None else planned.waits_for
-    live = [group.name for group in groups if not group.is_empty]
+    live = [group.name for group in groups if not group.is_free]
     quiet = replace(run, reporter=NullReporter())  # execute_plan checks and reports the same
     if not live or not check_plan(quiet, cluster, how, planned, waits=True).passes:
         return False

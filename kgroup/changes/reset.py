@@ -138,7 +138,7 @@ def _of_other_group(
     reporter: Reporter, cluster: ChangingCluster, name: str, source: FromLog
 ) -> tuple[ToRequested, tuple[RowError, ...]]:
     """The commits of another group, byte for byte, and the errors of those that could not be read."""
-    other = groups_to_change(reporter, cluster, Groups(names=[name]))
+    other = groups_to_change(reporter, cluster, Groups(names=[name]), verb="reset --from-group")
     offsets = {
         tp: RequestedOffset(commit.offset, commit.leader_epoch, commit.metadata)
         for group in other.groups

@@ -12,6 +12,7 @@ from kgroup.groups.change_result import Refusal
 from kgroup.model.groups import RowError
 from kgroup.model.kafka_tools import acl_hint
 from kgroup.model.reporter import Reporter
+from kgroup.model.streaming_query import is_query
 from kgroup.support.errors import NotAuthorized
 from kgroup.support.units import plural, some_of
 
@@ -26,7 +27,8 @@ def needed(plan: ChangePlan) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     """
     groups: dict[str, set[str]] = {}
     topics: dict[str, set[str]] = {}
-    wanted = dict.fromkeys((row.group, row.topic, row.new is None) for row in plan.rows if row.error is None)
+    rows = (row for row in plan.rows if row.error is None and not is_query(row.group))
+    wanted = dict.fromkeys((row.group, row.topic, row.new is None) for row in rows)
     for group, topic, deletes in wanted:
         if group not in plan.deleted:
             groups.setdefault(group, set()).add(_DELETE if deletes else _READ)
@@ -87,6 +89,8 @@ def missing_release_rights(
 
     DESCRIBE on ``__consumer_offsets`` is needed because the release notes the end of the group's partition there.
     """
+    if is_query(group):
+        return ()
     rights = cluster.rights([group], {*topics, OFFSETS_TOPIC})
     _note_unknown(reporter, rights)
     unread = sorted(topic for topic in topics if _missing(rights.topics.get(topic), {_READ}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kgroup.changes.execute import COMMITS
+from kgroup.changes.execute import COMMITS, COMMITS_OF_ANY
 from kgroup.cluster.snapshot import DESCRIBED_TYPES, Cluster, Snapshot
 from kgroup.cluster.topic_visibility import may_hide_topics
 from kgroup.groups.selection import Groups, SelectedGroups, Selection, names_of, names_only, without_unread_groups
@@ -14,6 +14,7 @@ from kgroup.queries.snapshots import GROUPS_AT_A_TIME, refuse_foreign, snapshots
 from kgroup.support.errors import NotFound, UsageError
 
 _CREATING = "reset"
+_OF_QUERIES = ("reset", "reset --from-group")
 
 
 def groups_to_change(
@@ -55,7 +56,8 @@ def _read(reporter: Reporter, cluster: Cluster, selection: Selection, verb: str)
     try:
         # The search for hidden commits reads the log of all groups once, within one time limit.
         at_a_time = None if names_only(selection) or cluster.ask(may_hide_topics) else GROUPS_AT_A_TIME
-        yield from snapshots(reporter, cluster, selection, COMMITS, at_a_time, verb)
+        named = names_only(selection) and verb in _OF_QUERIES
+        yield from snapshots(reporter, cluster, selection, COMMITS_OF_ANY if named else COMMITS, at_a_time, verb)
     except NotFound as error:
         if verb == _CREATING and names_of(selection):
             raise error.with_context(hint="Nothing was created. For a new group with offsets: --create") from None
@@ -76,7 +78,7 @@ def _with_new(cluster: Cluster, names: Sequence[str], verb: str) -> SelectedGrou
 
 def reload_groups(cluster: Cluster, before: SelectedGroups) -> SelectedGroups:
     names = [group.name for group in before.groups]
-    snapshot = cluster.describe(names, COMMITS)
+    snapshot = cluster.describe(names, COMMITS_OF_ANY)
     # Errors from before the wait are obsolete: the second read reports its own.
     errors = [error for error in before.errors if error.group not in names]
     return without_unread_groups(snapshot.groups, (*errors, *snapshot.errors), before.created)

@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kgroup.changes.conversion import plan_conversion, remove_stale_members
-from kgroup.changes.execute import COMMITS
+from kgroup.changes.execute import COMMITS_OF_ANY
 from kgroup.changes.journal import Journal
 from kgroup.cluster.topics import Layouts
 from kgroup.cluster.writes import ChangingCluster
@@ -20,6 +20,7 @@ from kgroup.model.commit import Commit
 from kgroup.model.groups import Group, RowError
 from kgroup.model.journal import JournalEntry
 from kgroup.model.reporter import Reporter
+from kgroup.model.streaming_query import is_query
 from kgroup.model.topic_partition import GroupTopicPartition
 from kgroup.queries.snapshots import STATE_ONLY
 from kgroup.support.clock import utc_ms
@@ -158,7 +159,7 @@ def _stands(cluster: ChangingCluster, entry: JournalEntry) -> bool:
 
 def clear_stale_members(reporter: Reporter, cluster: ChangingCluster, entry: JournalEntry, *, execute: bool) -> None:
     """Remove the members that a killed conversion left in the groups whose types the undo restores."""
-    groups = cluster.describe(sorted(entry.groups), STATE_ONLY).groups
+    groups = cluster.describe(sorted(name for name in entry.groups if not is_query(name)), STATE_ONLY).groups
     remove_stale_members(reporter, cluster, groups, execute=execute)
 
 
@@ -257,7 +258,7 @@ class _Seen(msgspec.Struct, frozen=True):
 
 
 def _look(cluster: ChangingCluster, entry: JournalEntry) -> _Seen:
-    snapshot = cluster.describe(sorted(entry.groups), COMMITS)
+    snapshot = cluster.describe(sorted(entry.groups), COMMITS_OF_ANY)
     of_groups = [error for error in snapshot.errors if error.topic is None and error.group is not None]
     unread = {error.group: error for error in of_groups if error.group and error.code != NotFound.code}
     groups = tuple(group for group in snapshot.groups if group.name not in unread)

@@ -9,6 +9,7 @@ import msgspec
 from kafka.protocol.consumer import OffsetCommitRequest
 
 from kgroup.model.commit import Commit
+from kgroup.model.streaming_query import is_query
 from kgroup.model.topic_partition import TopicPartition
 
 Offsets = Mapping[TopicPartition, Commit | None]
@@ -30,8 +31,11 @@ def parts_of(group: str, writes: Offsets, old: Offsets) -> Iterator[CommitPart]:
     """Split one group's commits into parts that each fit into one request.
 
     The coordinator appends the commits of a request as one batch, by default at most 1 MiB. Each commit is one record
-    whose key holds the names of group and topic.
+    whose key holds the names of group and topic. A streaming query gets one batch.
     """
+    if is_query(group):
+        yield CommitPart(group, writes, old)
+        return
     chosen: dict[TopicPartition, Commit | None] = {}
     size, name_bytes = 0, len(group.encode())
     for tp, commit in sorted(writes.items()):

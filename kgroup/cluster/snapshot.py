@@ -101,7 +101,11 @@ class Cluster(ClusterConnection):
 
     def committed(self, groups: Sequence[str]) -> dict[str, CommittedOffsets | KgroupError]:
         """The committed offsets only. The groups need not exist. Commits about to be replaced are errors."""
-        return self._ask(self._coordinators.settled_commits, groups)
+        others = [name for name in groups if not is_query(name)]
+        answers: dict[str, CommittedOffsets | KgroupError] = {}
+        if others:
+            answers = self._ask(self._coordinators.settled_commits, others)
+        return answers | self.queries.committed(name for name in groups if is_query(name))
 
     def layouts(self, topics: Iterable[str]) -> dict[str, TopicLayout | KgroupError]:
         return self.ask(topic_layouts, topics)

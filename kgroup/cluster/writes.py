@@ -16,6 +16,7 @@ from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.consumer import LeaveGroupRequest, OffsetDeleteRequest
 
 from kgroup.cluster.broker_errors import GROUP_ID_NOT_FOUND, NONE, UNKNOWN_MEMBER_ID, change_error
+from kgroup.cluster.checkpoints.queries import NOT_A_GROUP
 from kgroup.cluster.commit_requests import CommitPart, Offsets, commit_request, commit_rows
 from kgroup.cluster.coordinator import schemas
 from kgroup.cluster.coordinator.client import RETRY_PAUSE_S
@@ -33,13 +34,17 @@ from kgroup.cluster.lost_responses import (
 from kgroup.cluster.snapshot import Cluster
 from kgroup.model.commit import Commit
 from kgroup.model.groups import MemberToRemove
+from kgroup.model.streaming_query import QueryChanges, commits_of, is_query
 from kgroup.model.topic_partition import TopicPartition
+from kgroup.settings.model import Settings
 from kgroup.support.errors import MOVED_SINCE, KgroupError, NotFound, Refused, refusal_code
 from kgroup.support.hint import Hint
 
 if TYPE_CHECKING:
+    from kgroup.cluster.checkpoints.query_membership import QueryMembership
     from kgroup.cluster.membership.conversion import Conversion
     from kgroup.cluster.membership.exclusive import ExclusiveMembership
+    from kgroup.cluster.offsets_topic.commits import CommitHistory
 
 NO_MEMBER = refusal_code(
     "no-member", "evict", "The member has left the group meanwhile.", "Nothing: the member is no longer in the group."
@@ -57,13 +62,19 @@ class DeleteGroupsResponse(ApiMessage, load_json=schemas):  # type: ignore[call-
 class ChangingCluster(Cluster):
     """An open connection to a cluster for reading and changing it. Only commands that change something open one.
 
-    A result that is None means done.
+    A result that is None means done. ``query_changes`` is how streaming queries are changed.
     """
+
+    def __init__(self, settings: Settings) -> None:
+        """Connect, as ``Cluster``."""
+        super().__init__(settings)
+        self.query_changes = QueryChanges()
 
     def write_offsets(self, parts: Sequence[CommitPart]) -> list[dict[TopicPartition, KgroupError | None]]:
         """Commit in parallel, or delete where the new commit is None. Returns the results of each part by partition."""
-        results: list[dict[TopicPartition, KgroupError | None]] = self._ask(self._in_parallel, self._write, parts)
-        return results
+        of_groups = [part for part in parts if not is_query(part.group)]
+        written = iter(self._ask(self._in_parallel, self._write, of_groups) if of_groups else ())
+        return [self._move_query(part) if is_query(part.group) else next(written) for part in parts]
 
     def delete_groups(self, groups: Mapping[str, Offsets]) -> dict[str, KgroupError | None]:
         """Delete groups (DeleteGroups) with all their offsets, which are given. A group with members is refused."""
@@ -96,6 +107,44 @@ class ChangingCluster(Cluster):
         from kgroup.cluster.membership.exclusive import ExclusiveMembership
 
         return ExclusiveMembership(self._coordinators, self._ask, self._timeout_s, group, kind, partitions)
+
+    def end_of_commits(self, group: str) -> int:
+        """As for groups; of a streaming query, the number of its next batch."""
+        if not is_query(group):
+            return super().end_of_commits(group)
+        query = self.queries.read_again(group)
+        return max((batch.number + 1 for batch in (query.done, query.planned) if batch is not None), default=0)
+
+    def commits_since(self, group: str, position: int, budget_s: float) -> CommitHistory:
+        """As for groups; of a streaming query, its done batches from this number on."""
+        if not is_query(group):
+            return super().commits_since(group, position, budget_s)
+        from kgroup.cluster.offsets_topic.commits import CommitHistory
+
+        query = self.queries.read_again(group)
+        commits = tuple(commit for commit in commits_of(query) if commit.log_offset >= position)
+        pruned = bool(query.batches) and query.batches[0].number > position
+        return CommitHistory(commits, (), self.end_of_commits(group), compacted=pruned, unread=None)
+
+    def query_membership(self, name: str) -> QueryMembership:
+        """The same for a streaming query, which has no members."""
+        from kgroup.cluster.checkpoints.query_membership import QueryMembership
+
+        return QueryMembership(self.queries, name, self.query_changes, self.now_ms)
+
+    def _move_query(self, part: CommitPart) -> dict[TopicPartition, KgroupError | None]:
+        query = self.query_membership(part.group)
+        writes = {tp: commit for tp, commit in part.writes.items() if commit is not None}
+        results: dict[TopicPartition, KgroupError | None] = dict.fromkeys(part.writes, _KEEPS_A_POSITION)
+        try:
+            now = query.committed()
+        except KgroupError as error:
+            return dict.fromkeys(part.writes, error)
+        if moved := next((tp for tp, old in part.old.items() if now.get(tp) != old), None):
+            current = now.get(moved)
+            assert not isinstance(current, KgroupError)
+            return dict.fromkeys(part.writes, _changed_meanwhile(part.group, current))
+        return results | (query.commit(writes) if writes else {})
 
     def _conversion(self) -> Conversion:
         # Imported here: only migrate and its undo need it.
@@ -288,6 +337,9 @@ class ChangingCluster(Cluster):
                 results[member] = None if gone else _not_removed(row.error_code, group, member)
             pending = []
         return results
+
+
+_KEEPS_A_POSITION = Refused("a streaming query has a position in every partition that it knows", code=NOT_A_GROUP)
 
 
 def _changed_meanwhile(group: str, current: Commit | None) -> KgroupError:

@@ -52,6 +52,7 @@ from kgroup.groups.catchup.yielding import OFF, YIELD_TO, parse_yield
 from kgroup.groups.reset_targets import resolved_text
 from kgroup.model.outcome import Outcome, Outcomes
 from kgroup.model.output_format import Format
+from kgroup.model.streaming_query import QueryChanges
 from kgroup.output.pages.catchup import check_outcome, list_outcome, outcome
 from kgroup.output.watch.request import Refresh, Watch, WatchedVerb, watched
 from kgroup.queries.log_options import brokers_now
@@ -125,6 +126,7 @@ def start(
     _check_report(speed)
     replay = speed.replay_options(sink, run.settings.catchup).with_usual()
     with open_engine(run.settings, run.reporter, ledger.ledger_topic) as engine:
+        engine.cluster.query_changes = QueryChanges.of(safety.file_sink, safety.accept or ())
         wanted = gap.parse(group, brokers_now(run.reporter, engine.cluster))
         for text, at_ms, option in (
             (gap.skip_before, wanted.skip_before_ms, "--skip-before"),

@@ -42,6 +42,7 @@ from kgroup.groups.selection import Groups, SelectedGroups, check_groups, check_
 from kgroup.model.blocks import Block, Text
 from kgroup.model.outcome import Outcome
 from kgroup.model.output_format import Format
+from kgroup.model.streaming_query import QueryChanges, is_query
 from kgroup.output.pages.change import Wording, outcome
 from kgroup.output.pages.reset import (
     repeatable_command,
@@ -194,6 +195,14 @@ class PartitionSelection:
             help="Save the skipped records: as JSON lines (- is stdout), or in a topic.",
         ),
     ] = None
+    file_sink: Annotated[
+        str | None,
+        what_option(
+            "--file-sink",
+            metavar="DIR|none",
+            help="The folder that a streaming query writes to by Spark's file sink, or none.",
+        ),
+    ] = None
     verbose: Annotated[bool, what_option("--verbose", "-v", help="Show every partition.")] = False
 
 
@@ -205,7 +214,8 @@ def reset(
     Without --execute the plan is shown: old and new offset of each partition, skipped and repeated offsets. An
     offset outside the log becomes its nearest bound. The groups must be empty. Metadata and leader epochs of
     partitions that are not moved stay as they are. kgroup undo restores the old offsets. --from-log reads the group
-    of --from-group from __consumer_offsets, for when its coordinator is down.
+    of --from-group from __consumer_offsets, for when its coordinator is down. A streaming query of Spark, spark:URI,
+    is moved by a batch that kgroup appends to its checkpoint.
 
     Examples:
     # skip to the log end
@@ -236,6 +246,7 @@ def reset(
     if which.save_skipped is not None:
         check_target(which.save_skipped)
     with ChangingCluster(run.settings) as cluster:
+        cluster.query_changes = QueryChanges.of(which.file_sink, how.accept or ())
         if isinstance(request.scenario, ToTime):
             request = replace(request, scenario=where.scenario(brokers_now(run.reporter, cluster)))
         topics = [choice.topic for choice in request.topics or ()]
@@ -331,7 +342,7 @@ def _outcome(
         head=target_time(request.scenario, cluster.now_ms()),
         before_end=before_end,
         instead=repeatable_command(result.plan, request.scenario, target, run.command),
-        start="Start the consumers",
+        start="Start the query" if all(map(is_query, result.plan.affected_groups)) else "Start the consumers",
         verbose=which.verbose,
     )
     made = outcome(result, wording, cluster.ref, run.reporter, run.command, nothing=_nothing(request))

@@ -11,6 +11,7 @@ from urllib.parse import quote as quote_url
 import msgspec
 
 from kgroup.model.groups import Group, ListedGroup, Member, Partition, is_of_consumers
+from kgroup.model.streaming_query import QUERY
 from kgroup.support.errors import FOREIGN_OWNER, Refused
 from kgroup.support.quoting import quote
 
@@ -41,6 +42,8 @@ def foreign_owner(group: Group | ListedGroup) -> Owner | None:
     A wrong refusal costs an operator minutes during an incident. So a name alone counts only if the framework itself
     generates it and nothing contradicts it: a group with members is not Flink's, whose consumers never join.
     """
+    if group.type == QUERY:
+        return None
     members = (group.members or ()) if isinstance(group, Group) else ()
     partitions = group.partitions if isinstance(group, Group) else ()
     assignor = group.assignor if isinstance(group, Group) else None

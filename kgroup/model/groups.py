@@ -286,6 +286,11 @@ class Group(msgspec.Struct, frozen=True, dict=True):
         return self.state in ("Empty", "Dead") and not self.members
 
     @property
+    def is_free(self) -> bool:
+        """Whether no member prevents a change of its offsets: it is empty, or a streaming query."""
+        return self.is_empty or self.query is not None
+
+    @property
     def topics(self) -> set[str]:
         """The topics that it has committed to, or that are assigned to its members or subscribed."""
         subscribed = {topic for member in self.members or () for topic in member.subscription or ()}

@@ -36,11 +36,11 @@ from kgroup.groups.lag.past import STEP_MS, STEPS
 from kgroup.groups.offset_resets import OffsetReset, with_changes, without_recreated
 from kgroup.groups.other_deployments import other_deployment
 from kgroup.groups.passed_over import leaps
-from kgroup.groups.streaming.progress import commits_of, reach_of
 from kgroup.groups.thresholds import LATE_SIBLING, LEAST_LAG, LONG_TRANSACTION, QUIET, RATE_SPAN, RECENT_SPAN
 from kgroup.model.groups import Group, LogRange
 from kgroup.model.read_quota import ReadQuota
 from kgroup.model.record_times import usable_ms
+from kgroup.model.streaming_query import commits_of, reach_of
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.lag_cache import cached_lag_facts
 from kgroup.support.errors import KgroupError, NotAuthorized

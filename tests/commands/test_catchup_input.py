@@ -94,7 +94,7 @@ BAD = [
     (("g", "--accept", "not-empty"), "the broker refuses"),
     (
         ("g", "--accept", "moved-since"),
-        "choose one of: active-committer, foreign-owner, not-in-ledger, possible-duplicates, skip",
+        "choose one of: active-committer, foreign-owner, in-flight, not-in-ledger, possible-duplicates, skip",
     ),
     (("g", "--expect", "-1"), "must be 0 or greater"),
     (("g", "--within", "5m"), "--wait-empty"),

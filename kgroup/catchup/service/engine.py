@@ -19,6 +19,7 @@ from kgroup.catchup.ledger.ledger import PLAN_OPEN, Ledger
 from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.service.read_gap import current_topic_ids, log_starts
 from kgroup.catchup.service.release import (
+    SoleMembership,
     StateWriter,
     check,
     commit_moves,
@@ -29,7 +30,6 @@ from kgroup.catchup.service.release import (
     release,
 )
 from kgroup.changes.journal import OTHER_CLUSTER
-from kgroup.cluster.membership.exclusive import ExclusiveMembership
 from kgroup.cluster.snapshot import SnapshotRequest
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.catchup import decisions
@@ -78,7 +78,7 @@ _PAUSE_S = 0.2
 _WITHOUT_MEMBERSHIP = (NOT_EMPTY, FOREIGN_OWNER)
 """Why we cannot join the group: what to do can be decided, but no offset is moved."""
 
-_MEMBERS = SnapshotRequest(offsets=False, logs=False, generation_budget_s=0)
+_MEMBERS = SnapshotRequest(offsets=False, logs=False, generation_budget_s=0, queries=True)
 
 Decide = Callable[[Situation], Decision]
 
@@ -98,6 +98,8 @@ def without_own_member(group: Group) -> Group:
 def is_live(group: Group) -> bool:
     """Whether other clients are members; if the members are not visible, the group's state decides."""
     seen = without_own_member(group)
+    if group.query is not None:
+        return False  # no file shows whether it runs; its checkpoint fences it
     return bool(seen.members) or seen.state not in ("Empty", "Dead")
 
 
@@ -315,7 +317,7 @@ class CatchupEngine(msgspec.Struct, frozen=True):
         finally:
             self._note_own_member(membership)
 
-    def _note_own_member(self, membership: ExclusiveMembership) -> None:
+    def _note_own_member(self, membership: SoleMembership) -> None:
         error = membership.leave_error
         if error is not None:
             self.reporter.note(
@@ -364,7 +366,7 @@ class CatchupEngine(msgspec.Struct, frozen=True):
         self,
         snapshot: PlanSnapshot,
         epoch: int,
-        membership: ExclusiveMembership | None,
+        membership: SoleMembership | None,
         assumed: Mapping[TopicPartition, bool],
     ) -> Situation:
         """Everything that a decision needs; without ``membership`` it checks for other members of the group."""
@@ -389,9 +391,7 @@ class CatchupEngine(msgspec.Struct, frozen=True):
             log_starts=log_starts(self.cluster, [item.tp for item in plan.ranges]),
         )
 
-    def _committed(
-        self, plan: CatchupPlan, membership: ExclusiveMembership | None
-    ) -> dict[TopicPartition, Commit | None]:
+    def _committed(self, plan: CatchupPlan, membership: SoleMembership | None) -> dict[TopicPartition, Commit | None]:
         group = group_of(plan)
         answer = membership.committed() if membership is not None else self.cluster.committed([group])[group]
         if isinstance(answer, NotFound):
@@ -418,7 +418,7 @@ class CatchupEngine(msgspec.Struct, frozen=True):
     def _states(self, runner: Runner) -> StateWriter:
         return StateWriter(runner, runner.snapshot.state, self.now_ms)
 
-    def _carry_out(self, runner: Runner, membership: ExclusiveMembership | None, decision: Decision) -> Decision:
+    def _carry_out(self, runner: Runner, membership: SoleMembership | None, decision: Decision) -> Decision:
         states = self._states(runner)
         match decision:
             case Refuse(error=error):

@@ -135,6 +135,7 @@ class SafetyOptions(Change):
 
     if_behind: str | None = None
     if_empty: bool = False
+    file_sink: str | None = None
 
     def condition(self, gap: GapOptions) -> StartCondition:
         """When there is something to do. Raises UsageError for an invalid bound, and if no group is moved."""

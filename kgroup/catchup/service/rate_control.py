@@ -21,7 +21,7 @@ from kgroup.settings.clients import librdkafka_config
 from kgroup.settings.model import Settings
 from kgroup.support.errors import KgroupError, UsageError
 
-_COMMITS = SnapshotRequest(generation_budget_s=0, hidden_budget_s=0)
+_COMMITS = SnapshotRequest(generation_budget_s=0, hidden_budget_s=0, queries=True)
 
 
 class RateControl:

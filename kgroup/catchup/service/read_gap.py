@@ -18,6 +18,7 @@ from kgroup.groups.catchup.gap_request import GapRequest
 from kgroup.groups.commit_tags import CatchupCommitTag
 from kgroup.model.group_log import CommitWritten
 from kgroup.model.groups import Group, LogRange
+from kgroup.model.streaming_query import commits_of
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.facts import retention_of
 from kgroup.support.errors import KgroupError, NotFound
@@ -109,16 +110,21 @@ def _with_errors(group: Group, faults: Mapping[TopicPartition, KgroupError]) -> 
 
 
 class _Past(msgspec.Struct, frozen=True):
-    """What ``__consumer_offsets`` shows about a group that has stopped."""
+    """What ``__consumer_offsets``, or its checkpoint, shows about a group that has stopped."""
 
     stopped_ms: int | None = None
     commits: Mapping[TopicPartition, LastCommit] = msgspec.field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    reached: Mapping[TopicPartition, int] = msgspec.field(default_factory=dict)
+    """The offsets below which records may have been processed, where they are known."""
 
     @classmethod
     def read(cls, cluster: Cluster, group: Group | None) -> _Past:
         if group is None or not group.partitions:
             return cls()
+        if group.query is not None:
+            done_ms = {commit.tp: commit.at_ms for commit in commits_of(group.query)}
+            return cls(None, {tp: LastCommit(at_ms) for tp, at_ms in done_ms.items()}, reached=group.query.reached)
         pasts, note = cluster.pasts([group], _PAST_BUDGET_S)
         past = pasts.get(group.name)
         if past is None:
@@ -185,7 +191,7 @@ class _Reading:
             )
             for tp, view in self._views.items()
         }
-        then: dict[TopicPartition, int] = {}
+        then = dict(past.reached)
         for tp, view in self._views.items() if past.stopped_ms is not None else ():
             # Times of producers are no evidence: a clock that is ahead makes the log end then look too low.
             settings = keeping.settings.get(tp.topic)

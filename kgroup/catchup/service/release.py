@@ -8,8 +8,9 @@ refused or no longer the only member stops at once; the next runner finds out ho
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
+from kgroup.cluster.checkpoints.query_membership import QueryMembership
 from kgroup.cluster.membership.exclusive import ExclusiveMembership
 from kgroup.cluster.offsets_topic.commits import CommitHistory
 from kgroup.cluster.snapshot import Cluster
@@ -18,6 +19,7 @@ from kgroup.groups.catchup.model import CatchupPlan, PlanState, RunnerEpoch, Sta
 from kgroup.groups.catchup.release_evidence import ReleaseHistory
 from kgroup.groups.catchup.steps import MoveBack, OffsetMove, Release, next_state
 from kgroup.model.commit import Commit
+from kgroup.model.streaming_query import is_query
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import MOVED_SINCE, KgroupError, Refused
 from kgroup.support.hint import Hint
@@ -76,19 +78,22 @@ class StateWriter:
         self.write(self.record.state)
 
 
-def exclusive_membership(
-    cluster: ChangingCluster, plan: CatchupPlan, *, as_planned: bool = True
-) -> ExclusiveMembership:
+SoleMembership: TypeAlias = ExclusiveMembership | QueryMembership
+
+
+def exclusive_membership(cluster: ChangingCluster, plan: CatchupPlan, *, as_planned: bool = True) -> SoleMembership:
     """Exclusive membership of the plan's group, as a block: no other client can move its offsets or read as its member.
 
     ``as_planned`` is whether the group must have the type that it had when the plan was made. A resume passes False,
     because the application may have returned with another protocol.
     """
+    if is_query(group_of(plan)):
+        return cluster.query_membership(group_of(plan))
     kind = type_of(plan) if as_planned else None
     return cluster.join_exclusively(group_of(plan), kind, [item.tp for item in plan.ranges])
 
 
-def release(cluster: Cluster, membership: ExclusiveMembership, step: Release, states: StateWriter) -> None:
+def release(cluster: Cluster, membership: SoleMembership, step: Release, states: StateWriter) -> None:
     """Move partitions to their ends under exclusive membership; the ledger gets ``releasing``, then ``released``.
 
     Raises Refused [moved-since] if a commit differs from the one that the step expects; then nothing is changed. Raises
@@ -102,7 +107,7 @@ def release(cluster: Cluster, membership: ExclusiveMembership, step: Release, st
     states.write(PlanState.RELEASED)
 
 
-def move_back(membership: ExclusiveMembership, step: MoveBack, states: StateWriter) -> None:
+def move_back(membership: SoleMembership, step: MoveBack, states: StateWriter) -> None:
     """Move partitions back under exclusive membership; the ledger gets ``cancelling``, then ``cancelled``.
 
     Raises as ``release``. ``cancelling`` is written even if it is the current state, and then with the same targets: a
@@ -114,7 +119,7 @@ def move_back(membership: ExclusiveMembership, step: MoveBack, states: StateWrit
     states.write(PlanState.CANCELLED)
 
 
-def check(membership: ExclusiveMembership, moves: Iterable[OffsetMove]) -> None:
+def check(membership: SoleMembership, moves: Iterable[OffsetMove]) -> None:
     """Raise Refused [moved-since] unless every partition has the commit that the decision was based on."""
     commits = fetch_commits(membership)
     moved = [(move, commits.get(move.tp)) for move in moves if commits.get(move.tp) != move.old_commit]
@@ -137,7 +142,7 @@ def check(membership: ExclusiveMembership, moves: Iterable[OffsetMove]) -> None:
     )
 
 
-def _carry_out(membership: ExclusiveMembership, moves: Iterable[OffsetMove], states: StateWriter) -> None:
+def _carry_out(membership: SoleMembership, moves: Iterable[OffsetMove], states: StateWriter) -> None:
     try:
         commit_moves(membership, moves)
     except Refused as error:
@@ -146,7 +151,7 @@ def _carry_out(membership: ExclusiveMembership, moves: Iterable[OffsetMove], sta
         raise
 
 
-def commit_moves(membership: ExclusiveMembership, moves: Iterable[OffsetMove]) -> None:
+def commit_moves(membership: SoleMembership, moves: Iterable[OffsetMove]) -> None:
     """Commit, each partition's commits one after the other, and read the result back. Raises as ``release``."""
     moves = tuple(moves)
     membership.verify_only_member()
@@ -162,7 +167,7 @@ def commit_moves(membership: ExclusiveMembership, moves: Iterable[OffsetMove]) -
             raise now if isinstance(now, KgroupError) else _overwritten(membership.group, move, now)
 
 
-def fetch_commits(membership: ExclusiveMembership) -> Mapping[TopicPartition, Commit | KgroupError]:
+def fetch_commits(membership: SoleMembership) -> Mapping[TopicPartition, Commit | KgroupError]:
     """The current commits; a KgroupError for a partition with a pending transactional commit."""
     return membership.committed()
 

@@ -117,7 +117,7 @@ def _waits_for(
         return None
     rehearsal = replace(request, change=dataclass_replace(change, execute=False))
     plan, checks = _plan(replace(engine, reporter=NullReporter()), settings, rehearsal)
-    waits = plan.passes and plan.group is not None and not plan.group.is_empty
+    waits = plan.passes and plan.group is not None and not plan.group.is_free
     return (plan, checks) if waits else None
 
 

@@ -15,7 +15,7 @@ from kgroup.queries.facts import read_facts
 from kgroup.queries.snapshots import snapshots
 from kgroup.support.errors import NotFound
 
-_WANT = SnapshotRequest(generation_budget_s=0)
+_WANT = SnapshotRequest(generation_budget_s=0, queries=True)
 _NEED = Need(log_budget_s=0, no_log="--if-behind reads no commits", crash_loops=False)
 
 

@@ -12,7 +12,7 @@ from kgroup.catchup.service.lookup import list_plans
 from kgroup.catchup.service.read_gap import read_gap
 from kgroup.catchup.service.replay import ReplayOptions
 from kgroup.catchup.service.show import commands, damaged_refusal
-from kgroup.changes.execute import COMMITS
+from kgroup.changes.execute import COMMITS_OF_ANY
 from kgroup.changes.guards import check_change_permitted, check_guards
 from kgroup.changes.options import Change
 from kgroup.changes.rights import missing_release_rights
@@ -144,7 +144,7 @@ def plan_start(engine: CatchupEngine, settings: Settings, request: StartRequest)
 def _read_group(engine: CatchupEngine, request: StartRequest) -> tuple[Group | None, tuple[RowError, ...]]:
     if request.group is None:
         return None, ()
-    snapshot = next(snapshots(engine.reporter, engine.cluster, Selection(names=[request.group]), COMMITS))
+    snapshot = next(snapshots(engine.reporter, engine.cluster, Selection(names=[request.group]), COMMITS_OF_ANY))
     for note in snapshot.notes:
         engine.reporter.note(note)
     if not snapshot.groups or any(error.topic is None for error in snapshot.errors):
@@ -156,7 +156,7 @@ def _read_group(engine: CatchupEngine, request: StartRequest) -> tuple[Group | N
 
 def may_be_pending(engine: CatchupEngine, group: str) -> bool:
     """Whether the ledger may not show all that is pending of a group; also True if the group cannot be read."""
-    snapshot = next(snapshots(engine.reporter, engine.cluster, Selection(names=[group]), COMMITS))
+    snapshot = next(snapshots(engine.reporter, engine.cluster, Selection(names=[group]), COMMITS_OF_ANY))
     listing = engine.ledger.list(wanted=affecting({group}))
     if snapshot.errors or not snapshot.groups or listing.headless or listing.hidden is not None:
         return True
@@ -201,7 +201,10 @@ def _refusals(
     if group is not None and not any(refusal.error.code in _NOT_IDLE for refusal in refusals):
         # With --accept active-committer there was no check for other clients that commit.
         checked = guarded.unknown is None and ACTIVE_COMMITTER not in (change.accept or ())
-        checks.append(f"{group.name} is {group.state}" + (", no client commits" if checked else ""))
+        if group.query is not None:
+            checks.append(f"{group.name} keeps no state, and a batch can be appended to its checkpoint")
+        else:
+            checks.append(f"{group.name} is {group.state}" + (", no client commits" if checked else ""))
     if gap.skips and SKIP not in (change.accept or ()):
         abandoned = sum(row.offsets for row in gap.abandoned)
         refusals.append(

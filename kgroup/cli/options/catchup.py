@@ -79,6 +79,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
             help="Only if a partition is more than this behind.",
         ),
         "if_empty": safety_option("--if-empty", help="If the group has members: a note, and exit 0."),
+        "file_sink": safety_option(
+            "--file-sink",
+            metavar="DIR|none",
+            help="The folder that a streaming query writes to by Spark's file sink, or none.",
+        ),
     },
     "ExecuteOptions": {"expect": None, "accept": None, "reason": None},
     "LedgerOptions": {

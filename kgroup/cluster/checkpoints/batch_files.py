@@ -1,8 +1,11 @@
-"""Decodes the files of a checkpoint: the log of planned batches, ``offsets/``, and that of done ones, ``commits/``.
+"""The files of a checkpoint: the log of planned batches, ``offsets/``, and that of done ones, ``commits/``.
 
 Source: OffsetSeqLog, CommitLog, HDFSMetadataLog and KafkaSourceOffset of apache/spark. A file of ``offsets/`` has a
 version, a line of metadata, then a line for each source: the end of the batch there, or ``-`` without one. Version 2
 writes the source's number or name before it: ``0:{"orders":{"0":9}}``. A file of ``commits/`` has a version and a line.
+
+A batch that kgroup appends has ``kgroup`` in the ``conf`` of its metadata, and in its commit if that is kgroup's too.
+Spark ignores both.
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from kgroup.model.streaming_query import BatchEnds, QuerySource
+from kgroup.model.commit import Commit
+from kgroup.model.streaming_query import BatchEnds, Moves, QuerySource
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import Refused, refusal_code
 
@@ -22,21 +26,52 @@ UNKNOWN_CHECKPOINT = refusal_code(
     "A file of the checkpoint has a form or a version that this kgroup does not know.",
     "Name the folder that is the checkpointLocation of the query. For a newer Spark, use a newer kgroup.",
 )
+OTHER_SOURCES = refusal_code(
+    "other-sources",
+    "changes of streaming queries",
+    "No source of the query reads the topic, or several do.",
+    "Name the topics that one source reads: kgroup describe spark:URI shows them.",
+)
 _VERSIONS = (1, 2)
 _WITH_IDS = 2
 _VERSION = re.compile(r"v(\d+)")
 _KEYED = re.compile(r"([^:{]+):(.*)")
 _NOTHING = "-"
+_OURS, _APPENDED = "kgroup", "appended"
+
+
+class AppendedBatch(msgspec.Struct, frozen=True, rename="camel"):
+    """What kgroup notes in a batch that it appends: the commits that it stands for, by topic and partition.
+
+    ``file_sink`` is the folder of Spark's file sink, "" for a query without one.
+    """
+
+    moved: dict[str, dict[int, Commit]]
+    file_sink: str = ""
+
+    @property
+    def moves(self) -> dict[TopicPartition, Commit]:
+        return {
+            TopicPartition(topic, number): commit for topic, own in self.moved.items() for number, commit in own.items()
+        }
+
+    @classmethod
+    def of(cls, moves: Moves, file_sink: str) -> AppendedBatch:
+        moved: dict[str, dict[int, Commit]] = {}
+        for (topic, number), commit in sorted(moves.items()):
+            moved.setdefault(topic, {})[number] = commit
+        return cls(moved, file_sink)
 
 
 class PlannedFile(msgspec.Struct, frozen=True):
-    """A file of ``offsets/``. ``ends`` are the offsets of its Kafka sources."""
+    """A file of ``offsets/``. ``ends`` are the offsets of its Kafka sources; ``appended`` is None in Spark's own."""
 
     version: int
     planned_ms: int | None
     watermark_ms: int | None
     sources: tuple[QuerySource, ...]
     ends: BatchEnds
+    appended: AppendedBatch | None = None
 
 
 def batch_numbers(names: Iterable[str]) -> list[int]:
@@ -46,22 +81,65 @@ def batch_numbers(names: Iterable[str]) -> list[int]:
 
 def planned_file(content: bytes, place: str) -> PlannedFile:
     """A file of ``offsets/``; ``place`` is its path, for messages. Raises Refused."""
-    version, lines = _lines(content, place)
-    if not lines:
-        raise _unknown(f"{place} ends after its first line")
-    if not lines[0]:
-        raise _unknown(f"{place} has no metadata: a query in continuous processing, which this kgroup does not know")
-    metadata = _json(lines[0], place)
-    if not isinstance(metadata, dict):
-        raise _unknown(f"{place}: its second line is not the metadata of a batch")
+    version, lines, metadata = _planned_lines(content, place)
     sources, ends = [], dict[TopicPartition, int]()
     for key, text in _sources(version, lines[1:], place):
         offsets = {} if text == _NOTHING else kafka_offsets(_json(text, place))
         sources.append(QuerySource(key, tuple(sorted({tp.topic for tp in offsets}))))
         ends |= offsets
     return PlannedFile(
-        version, _ms(metadata.get("batchTimestampMs")), _ms(metadata.get("batchWatermarkMs")), tuple(sources), ends
+        version,
+        _ms(metadata.get("batchTimestampMs")),
+        _ms(metadata.get("batchWatermarkMs")),
+        tuple(sources),
+        ends,
+        _appended(metadata.get("conf"), place),
     )
+
+
+def appended_plan(content: bytes, place: str, batch: AppendedBatch, at_ms: int) -> bytes:
+    """The file of ``offsets/`` that moves the query on from a batch with this ``content``: all else stays as it is.
+
+    Raises Refused, also for a topic that none of the query's sources reads, or several of them.
+    """
+    version, lines, metadata = _planned_lines(content, place)
+    note = msgspec.json.encode(batch).decode()
+    known = metadata.get("conf")
+    conf = {**(known if isinstance(known, dict) else {}), _OURS: note}
+    written = [f"v{version}", _text_of({**metadata, "batchTimestampMs": at_ms, "conf": conf})]
+    left = set(batch.moved)
+    for key, text in _sources(version, lines[1:], place):
+        value = None if text == _NOTHING else _json(text, place)
+        own = {topic for topic, _ in kafka_offsets(value)}
+        moved = {topic: batch.moved[topic] for topic in own & batch.moved.keys()}
+        if twice := moved.keys() - left:
+            raise Refused(f"several sources of the query read {min(twice)}", code=OTHER_SOURCES)
+        left -= moved.keys()
+        if moved:
+            assert isinstance(value, dict)
+            text = _text_of(
+                {t: {**of, **{str(n): c.offset for n, c in moved.get(t, {}).items()}} for t, of in value.items()}
+            )
+        written.append(text if version == 1 else f"{key}:{text}")
+    if left:
+        raise Refused(f"no source of the query reads {min(left)}", code=OTHER_SOURCES)
+    return "\n".join(written).encode()
+
+
+def appended_commit(content: bytes, place: str) -> bytes:
+    """The file of ``commits/`` for a batch that kgroup appends after one with this ``content``. Raises Refused."""
+    version, lines = _lines(content, place)
+    known = _json(lines[0], place) if lines else None
+    if not isinstance(known, dict):
+        raise _unknown(f"{place} is no commit of a batch")
+    return f"v{version}\n{_text_of({**known, _OURS: _APPENDED})}".encode()
+
+
+def is_appended_commit(content: bytes, place: str) -> bool:
+    """Whether kgroup wrote this file of ``commits/``: else the query has run the batch itself. Raises Refused."""
+    _, lines = _lines(content, place)
+    known = _json(lines[0], place) if lines else None
+    return isinstance(known, dict) and _OURS in known
 
 
 def is_late_commit(content: bytes, place: str) -> bool:
@@ -100,6 +178,32 @@ def kafka_offsets(value: object) -> dict[TopicPartition, int]:
                 return {}
             offsets[TopicPartition(topic, int(number))] = offset
     return offsets
+
+
+def _planned_lines(content: bytes, place: str) -> tuple[int, list[str], dict[str, object]]:
+    version, lines = _lines(content, place)
+    if not lines:
+        raise _unknown(f"{place} ends after its first line")
+    if not lines[0]:
+        raise _unknown(f"{place} has no metadata: a query in continuous processing, which this kgroup does not know")
+    metadata = _json(lines[0], place)
+    if not isinstance(metadata, dict):
+        raise _unknown(f"{place}: its second line is not the metadata of a batch")
+    return version, lines, metadata
+
+
+def _appended(conf: object, place: str) -> AppendedBatch | None:
+    note = conf.get(_OURS) if isinstance(conf, dict) else None
+    if note is None:
+        return None
+    try:
+        return msgspec.json.decode(str(note), type=AppendedBatch)
+    except msgspec.DecodeError as error:
+        raise _unknown(f"{place}: {error}") from None
+
+
+def _text_of(document: object) -> str:
+    return msgspec.json.encode(document).decode()
 
 
 def _sources(version: int, lines: Sequence[str], place: str) -> Iterator[tuple[str, str]]:

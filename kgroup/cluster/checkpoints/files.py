@@ -16,13 +16,15 @@ from typing import Any, Protocol, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from kgroup.cluster.checkpoints.batch_files import (
+    PlannedFile,
     batch_numbers,
     initial_offsets,
+    is_appended_commit,
     is_late_commit,
     planned_file,
     query_id,
 )
-from kgroup.model.streaming_query import BatchEnds, QueryBatch, QuerySource, StreamingQuery
+from kgroup.model.streaming_query import BatchEnds, Moves, QueryBatch, QuerySource, StreamingQuery
 from kgroup.settings.environment import variable
 from kgroup.support.errors import ConfigError, KgroupError, NotAuthorized, NotFound, Unreachable, UsageError
 
@@ -111,9 +113,10 @@ def _read(folder: Folder, location: str, every_s: float | None, before: Streamin
     }
     files = {number: planned_file(content, f"offsets/{number}") for number, content in read.items()}
     late = newest is not None and is_late_commit(folder.read(f"commits/{newest}"), f"commits/{newest}")
-    known |= {n: QueryBatch(n, file.planned_ms, file.ends, commits.get(str(n))) for n, file in files.items()}
+    known |= {n: _batch(folder, n, file, commits.get(str(n))) for n, file in files.items()}
     batches = [known[number] for number in kept if number in known]
     last = files[wanted[-1]] if wanted and wanted[-1] in files else None
+    notes = [file.appended.file_sink for _, file in sorted(files.items()) if file.appended is not None]
     return StreamingQuery(
         location=location,
         id=name,
@@ -126,8 +129,17 @@ def _read(folder: Folder, location: str, every_s: float | None, before: Streamin
         planned_late=late or _planned_late(batches, planned),
         stateful=bool(_names(folder, "state")),
         watermark_ms=None if last is None else last.watermark_ms,
+        file_sink=notes[-1] if notes else None if before is None or not known else before.file_sink,
         every_s=every_s,
     )
+
+
+def _batch(folder: Folder, number: int, file: PlannedFile, done_ms: int | None) -> QueryBatch:
+    moved: Moves = {} if file.appended is None else file.appended.moves
+    if moved and done_ms is not None:
+        place = f"commits/{number}"
+        moved = moved if is_appended_commit(folder.read(place), place) else {}
+    return QueryBatch(number, file.planned_ms, file.ends, done_ms, moved)
 
 
 def _planned_late(batches: Sequence[QueryBatch], written: Mapping[str, int]) -> bool:

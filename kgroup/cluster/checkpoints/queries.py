@@ -9,7 +9,6 @@ from kgroup.cluster.assemble_group import GroupParts
 from kgroup.cluster.coordinator.groups import GroupDescription
 from kgroup.cluster.coordinator.offset_fetch import CommittedOffsets
 from kgroup.cluster.refresh_cache import CachedValue, RefreshCache
-from kgroup.model.commit import Commit
 from kgroup.model.groups import ListedGroup
 from kgroup.model.streaming_query import PREFIX, QUERY, StreamingQuery
 from kgroup.settings.model import Settings, StreamingQuerySetting
@@ -19,7 +18,7 @@ NOT_A_GROUP = refusal_code(
     "streaming-query",
     "verbs without queries",
     "The verb reads or changes groups in Kafka, and spark:URI is a streaming query.",
-    "list, lag, describe, doctor and wait read streaming queries.",
+    "list, lag, describe, doctor and wait read streaming queries; reset, undo and catchup change them.",
 )
 
 _FRESH_S = 2.0
@@ -69,6 +68,24 @@ class QueryReader:
             }
         return queries
 
+    def read_again(self, name: str) -> StreamingQuery:
+        """The query now. Raises the error that keeps it from being read."""
+        self._cache.queries.pop(name, None)
+        query = self.read([name])[name]
+        if isinstance(query, KgroupError):
+            raise query
+        return query
+
+    def committed(self, names: Iterable[str]) -> dict[str, CommittedOffsets | KgroupError]:
+        """What queries have read, now, as ``Cluster.committed`` has it of groups."""
+        answers: dict[str, CommittedOffsets | KgroupError] = {}
+        for name in names:
+            try:
+                answers[name] = dict(self.read_again(name).commits)
+            except KgroupError as error:
+                answers[name] = error
+        return answers
+
     def _setting(self, name: str) -> StreamingQuerySetting:
         """What a name means: a query of the context, else a path or a URI. Raises NotFound."""
         if name in self._known:
@@ -86,7 +103,7 @@ class QueryReader:
 def query_parts(name: str, query: StreamingQuery, *, offsets: bool) -> GroupParts:
     """The query as what a coordinator would report: no members are known, its offsets are its commits."""
     described = GroupDescription(QUERY, query.state, None, None, None, None, None)
-    commits: CommittedOffsets = {tp: Commit(at, None, "") for tp, at in query.offsets.items()} if offsets else {}
+    commits: CommittedOffsets = dict(query.commits) if offsets else {}
     return GroupParts(name, described, commits, None)
 
 

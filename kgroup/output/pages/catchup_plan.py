@@ -17,6 +17,7 @@ from kgroup.groups.catchup.yielding import LIVE, OFF, YIELD_TO
 from kgroup.groups.lag.rates import rate_words
 from kgroup.model.blocks import BlankLine as Space
 from kgroup.model.blocks import Block, Cell, Column, LabelledLine, Records, Screen, Style, Styled, Table, Text, Title
+from kgroup.model.streaming_query import is_query
 from kgroup.output.pages.change import ROWS_ON_A_PAGE, closing_lines, passing_command, refusal_block
 from kgroup.support.command_line import CommandLine
 from kgroup.support.durations import format_duration
@@ -62,7 +63,8 @@ def released_screen(state: VerifiedPlan, typed: PlanCommands) -> Screen:
     blocks: list[Block] = [Title(f"DONE  {who}"), *pending(state)]
     lines = ["Replay it:", f"  {typed.resume}"]
     if plan.group:
-        lines += ["Cancel it, while the group is Empty:", f"  {typed.cancel}"]
+        stopped = "does not run" if is_query(plan.group) else "is Empty"
+        lines += [f"Cancel it, while the group {stopped}:", f"  {typed.cancel}"]
     return Screen((*blocks, Text(tuple(lines))))
 
 

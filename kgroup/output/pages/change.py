@@ -30,6 +30,7 @@ from kgroup.model.blocks import (
 from kgroup.model.groups import Group, RowError
 from kgroup.model.outcome import Outcome
 from kgroup.model.reporter import Reporter
+from kgroup.model.streaming_query import is_query
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.command_line import CommandLine
 from kgroup.support.errors import NOT_EMPTY, SUBSCRIBED
@@ -401,6 +402,8 @@ def _wait_words(groups: Sequence[str], types: Iterable[str]) -> tuple[str, ...]:
     """``wait``: until the groups have members that hold out for 15 s, as in a crash loop they do not."""
     names = groups if len(groups) <= _NAMED_GROUPS else ("GROUP",)
     of_type = (word for kind in sorted(set(types)) for word in ("--for", f"type={kind}"))
+    if names and all(map(is_query, names)):
+        return (*names, "--for", "lag=0")
     return (*names, *of_type, "--for", "stable", "--hold", "15s")
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kgroup.groups.streaming.progress import commits_of, reach_of, usual_silence_ms
+from kgroup.groups.streaming.progress import usual_silence_ms
 from kgroup.groups.streaming.trouble import source_words, state_words
-from kgroup.model.streaming_query import QueryBatch, QuerySource
+from kgroup.model.streaming_query import QueryBatch, QuerySource, commits_of, reach_of
 from tests.helpers.cases.doctor import NOW, H, M, S
 from tests.helpers.cases.doctor_of_queries import TP, batches, query
 

@@ -10,9 +10,8 @@ from msgspec.structs import replace
 from kgroup.groups.doctor.snapshot import GroupSnapshot
 from kgroup.groups.lag.evidence import FirstUnread, LagEvidence, LogPoint, PartitionEvidence, Retention
 from kgroup.groups.lag.from_log import from_log
-from kgroup.groups.streaming.progress import commits_of, reach_of
 from kgroup.model.groups import Group, Partition
-from kgroup.model.streaming_query import QueryBatch, QuerySource, StreamingQuery
+from kgroup.model.streaming_query import QueryBatch, QuerySource, StreamingQuery, commits_of, reach_of
 from kgroup.model.topic_partition import TopicPartition
 from tests.helpers.cases import described
 from tests.helpers.cases.doctor import CRITICAL, INFO, NOW, PARTLY, UNKNOWN, WARNING, Case, D, H, M, S, partition

@@ -1,0 +1,189 @@
+"""Moves a streaming query: appends a batch to its checkpoint that reads nothing, as Spark's own offline editor does.
+
+Nothing is rewritten or deleted, and no number is used twice. ``offsets/N`` is created first, and only if it is not
+there: from then on a query that runs ends by itself (CONCURRENT_STREAM_LOG_UPDATE), and one that is started plans no
+other batch N. Then ``commits/N``. Killed between the two, the query reads [N-1, N) itself when it starts; nothing is
+lost, and the next change completes the batch. A move back is one more batch: removing files would not stop a query
+that was started meanwhile (seen: it went on from the released end).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+from uuid import uuid4
+
+from kgroup.cluster.checkpoints.batch_files import AppendedBatch, appended_commit, appended_plan
+from kgroup.cluster.checkpoints.file_sink import FileSink
+from kgroup.model.streaming_query import Moves, QueryChanges, StreamingQuery
+from kgroup.support.atomic_file import sync_directory, try_to_create, write_synced
+from kgroup.support.errors import MOVED_SINCE, NotAuthorized, Refused, Unreachable, refusal_code
+
+IN_FLIGHT = refusal_code(
+    "in-flight",
+    "changes of streaming queries",
+    "A batch of the query is planned and not done: its sink may have the records.",
+    "Start the query once, so that it ends the batch, or accept possible duplicates: --accept in-flight.",
+)
+STATEFUL = refusal_code(
+    "stateful-query",
+    "changes of streaming queries",
+    "The query keeps state: the records of the gap would be in no window or count.",
+    "Let the query read its gap itself.",
+)
+READS_AHEAD = refusal_code(
+    "reads-ahead",
+    "changes of streaming queries",
+    "With asynchronous progress or in real-time mode, a query has read more than its checkpoint shows.",
+    "Start it once without that mode, with a trigger of available-now, and stop it.",
+)
+NO_BATCH = refusal_code(
+    "no-batch",
+    "changes of streaming queries",
+    "The query has not done a batch, after which one could be appended.",
+    "Start the query once.",
+)
+READ_ONLY_STORE = refusal_code(
+    "read-only-store",
+    "changes of streaming queries",
+    "The checkpoint is in a store where kgroup cannot create a file only if it is not there.",
+    "Mount it, or copy the checkpoint to a local disk, change it there, and copy the new files back.",
+)
+FILE_SINK = refusal_code(
+    "file-sink",
+    "changes of streaming queries",
+    "Spark's file sink needs each batch in its log too, and a checkpoint does not say where the query writes.",
+    "Name the folder of writeStream.format(parquet, json, text, ...): --file-sink DIR. Otherwise: --file-sink none.",
+)
+_MODE = 0o666
+
+
+def check_appendable(name: str, query: StreamingQuery, how: QueryChanges) -> None:
+    """Raise Refused unless a batch can be appended; NotAuthorized or Unreachable if the file sink cannot be read."""
+    if query.stateful:
+        raise Refused(f"{name} keeps state: the records that it passes over would be in no window", code=STATEFUL)
+    if query.reads_ahead is not None:
+        raise Refused(f"{name} runs with {query.reads_ahead}, so it has read more than is shown", code=READS_AHEAD)
+    if query.done is None:
+        raise Refused(f"{name} has not done a batch yet", code=NO_BATCH, hint="Start the query once.")
+    planned = query.planned
+    if planned is not None and not (planned.moved or how.in_flight):
+        raise Refused(
+            f"batch {planned.number} of {name} is planned and not done: its sink may have the records",
+            hint="Start the query once and stop it, so that it ends the batch. Or accept that its records may come "
+            "twice: --accept in-flight",
+            code=IN_FLIGHT,
+        )
+    root = local_root(query.location)
+    _at(root, lambda: try_to_create(root / "offsets"))
+    if sink := _file_sink(name, query, how):
+        last = query.done if planned is None else planned
+        _at(sink.root, lambda: sink.check(_last_of_spark(query), last.number))
+
+
+def appended_line(name: str, query: StreamingQuery) -> str:
+    """The files that a change creates, for its plan."""
+    last = query.planned or query.done
+    number = 0 if last is None else last.number + 1
+    return (
+        f"{name}: creates offsets/{number} and commits/{number} in {query.location}, a batch that reads nothing. A "
+        "query that runs ends by itself at its next batch (CONCURRENT_STREAM_LOG_UPDATE): start it again then"
+    )
+
+
+def append_batch(name: str, query: StreamingQuery, moves: Moves, how: QueryChanges, at_ms: int) -> None:
+    """Append a batch that sets these positions, after what ``query``, read just now, has. Raises KgroupError.
+
+    Raises Refused as ``check_appendable``, and [moved-since] if the query begins a batch at the same time: then nothing
+    is changed, except that a batch of kgroup which was planned before may be done now.
+    """
+    check_appendable(name, query, how)
+    root, sink = local_root(query.location), _file_sink(name, query, how)
+    _at(root, lambda: _append(name, root, query, moves, sink, at_ms))
+
+
+def _append(name: str, root: Path, query: StreamingQuery, moves: Moves, sink: FileSink | None, at_ms: int) -> None:
+    assert query.done is not None
+    # A planned batch is kgroup's own, killed before its commit, or one of the query that is accepted as done.
+    last = query.planned or query.done
+    base = last if last.moved else query.done
+    commit = appended_commit(_read(root, f"commits/{query.done.number}"), f"commits/{query.done.number}")
+    place = f"offsets/{base.number}"
+    kept = {tp: commit for tp, commit in base.moved.items() if tp not in moves}
+    batch = AppendedBatch.of({**kept, **moves}, "" if sink is None else str(sink.root))
+    plan, number = appended_plan(_read(root, place), place, batch, at_ms), last.number + 1
+    if query.planned is not None:
+        _create(name, root / "commits" / str(last.number), commit)
+    _create(name, root / "offsets" / str(number), plan)
+    _create(name, root / "commits" / str(number), commit)
+    if sink is not None:
+        # Last: a file sink passes over a batch that its log has, so the gap would be lost if the query still ran it.
+        sink.add_missing(number)
+
+
+def local_root(location: str) -> Path:
+    """The folder of a checkpoint on a file system of this machine. Raises Refused for a store of another kind."""
+    if location.startswith("file:"):
+        return Path(unquote(urlsplit(location).path))
+    if "://" in location:
+        store = urlsplit(location).scheme
+        raise Refused(f"kgroup writes to file systems of this machine, not to {store}://", code=READ_ONLY_STORE)
+    return Path(location).expanduser()
+
+
+def _file_sink(name: str, query: StreamingQuery, how: QueryChanges) -> FileSink | None:
+    folder = query.file_sink if how.file_sink is None else how.file_sink
+    if folder is None:
+        raise Refused(
+            f"the checkpoint does not say whether {name} writes by Spark's file sink, whose log needs each batch too",
+            hint="Add --file-sink DIR for a query that writes to DIR with format parquet, json, csv, orc or text. For "
+            "another sink (Kafka, Delta, Iceberg, foreachBatch): --file-sink none",
+            code=FILE_SINK,
+        )
+    return FileSink(local_root(folder)) if folder else None
+
+
+def _last_of_spark(query: StreamingQuery) -> int:
+    """The last done batch that the query itself has run: kgroup's own may be missing in the log of the sink."""
+    return next((batch.number for batch in reversed(query.batches) if not batch.moved), -1)
+
+
+def _at(root: Path, work: Callable[[], None]) -> None:
+    """Do it; an OSError becomes the error that says so."""
+    try:
+        work()
+    except PermissionError as error:
+        raise NotAuthorized(f"{root} may not be written: {error.strerror or error}") from None
+    except OSError as error:
+        raise Unreachable(f"{root} cannot be written: {error.strerror or error}") from None
+
+
+def _read(root: Path, path: str) -> bytes:
+    return (root / path).read_bytes()
+
+
+def _create(name: str, path: Path, content: bytes) -> None:
+    """Create a file, whole and on disk. Raises Refused if it is there, OSError."""
+    part = path.with_name(f".{path.name}.{uuid4()}.tmp")  # as Spark names it
+    try:
+        write_synced(part, content, mode=_MODE)
+        try:
+            os.link(part, path)
+        except FileExistsError:
+            raise
+        except OSError:  # a mounted store without hard links
+            write_synced(path, content, mode=_MODE)
+    except FileExistsError:
+        what = "begun" if path.parent.name == "offsets" else "done"
+        raise Refused(
+            f"{name} has {what} batch {path.name} meanwhile: it runs",
+            hint="Stop the query, and check the plan again.",
+            code=MOVED_SINCE,
+        ) from None
+    finally:
+        part.unlink(missing_ok=True)
+    with suppress(OSError):
+        sync_directory(path.parent)

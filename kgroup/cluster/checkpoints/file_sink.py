@@ -1,0 +1,84 @@
+"""The log of Spark's file sink, ``_spark_metadata`` in its folder: the files of each batch of one query.
+
+Who reads the folder with Spark needs every number of it, an appended batch's too: it has no files. Each tenth file is
+``N.compact`` and has the lines of those before it. Source: CompactibleFileStreamLog of apache/spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from kgroup.support.atomic_file import write_synced
+from kgroup.support.errors import Refused, UsageError
+
+_LOG, _COMPACT = "_spark_metadata", ".compact"
+_INTERVAL = 10
+"""``spark.sql.streaming.fileSink.log.compactInterval``, unless the log shows another."""
+_MODE = 0o666
+
+
+class FileSink:
+    """The file sink that writes to ``root``."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def check(self, least: int, last: int) -> None:
+        """Raise UsageError unless there is a log that ends with a batch from ``least`` to ``last``."""
+        newest = max(self._numbers(), default=None)
+        if newest is None:
+            raise UsageError(
+                f"--file-sink {self.root}: there is no log of Spark's file sink ({_LOG})",
+                hint="For a query with another sink: --file-sink none",
+            )
+        if not least <= newest <= last:
+            raise UsageError(
+                f"--file-sink {self.root} is not of this query: its log ends with batch {newest}, the query has {last}"
+            )
+
+    def add_missing(self, last: int) -> None:
+        """Add batches without files up to ``last``. Raises OSError, and Refused for a log with holes."""
+        for number in range(max(self._numbers()) + 1, last + 1):
+            compact = (number + 1) % _interval(self._compacted()) == 0
+            lines = self._lines_before(number) if compact else []
+            path = self._log / f"{number}{_COMPACT if compact else ''}"
+            write_synced(path, "\n".join(["v1", *lines]).encode(), mode=_MODE)
+
+    @property
+    def _log(self) -> Path:
+        return self.root / _LOG
+
+    def _numbers(self) -> dict[int, Path]:
+        try:
+            files = list(self._log.iterdir())
+        except FileNotFoundError:
+            return {}
+        numbered = ((path.name.removesuffix(_COMPACT), path) for path in files)
+        # A compact file is read instead of the plain one of its number.
+        return {int(number): path for number, path in sorted(numbered) if number.isdigit()}
+
+    def _compacted(self) -> list[int]:
+        return sorted(number for number, path in self._numbers().items() if path.name.endswith(_COMPACT))
+
+    def _lines_before(self, number: int) -> Iterable[str]:
+        """All files of all batches before this one, from the last compact file on."""
+        files = self._numbers()
+        first = max((n for n in self._compacted() if n < number), default=0)
+        for each in range(first, number):
+            if each not in files:
+                raise Refused(f"the log of {self.root} has no batch {each}", code="file-sink")
+            version, *lines = files[each].read_text().splitlines()
+            if version != "v1":
+                raise Refused(f"{files[each]} has version {version}; this kgroup knows v1", code="file-sink")
+            yield from lines
+
+
+def _interval(compacted: list[int]) -> int:
+    """How many batches are between two compact files, by those that are there."""
+    if len(compacted) > 1:
+        return compacted[-1] - compacted[-2]
+    if not compacted:
+        return _INTERVAL
+    upto = compacted[0] + 1
+    return next((n for n in range(_INTERVAL, upto // 2 + 1) if upto % n == 0), upto)
