@@ -79,7 +79,7 @@ def start(
     ledger: LedgerOptions,
     group: Annotated[str | None, GROUP] = None,
     release_only: Annotated[
-        bool, what_option("--release-only", help="Release the group now; name the destination later, with resume.")
+        bool, what_option("--release-only", help="Release the group now; replay it with resume.")
     ] = False,
     verbose: Annotated[bool, VERBOSE] = False,
 ) -> Outcome:

@@ -187,7 +187,6 @@ def test_a_partition_that_came_later(kgroup: CommandLine, world: KafkaWorld, ord
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("reset", "--to-latest", "--all-topics"),
         ("delete",),
         ("migrate", "--protocol", "consumer"),
         ("history",),

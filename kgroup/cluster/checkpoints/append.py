@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 from kgroup.cluster.checkpoints.batch_files import AppendedBatch, appended_commit, appended_plan
-from kgroup.cluster.checkpoints.file_sink import FileSink
+from kgroup.cluster.checkpoints.file_sink import FILE_SINK, FileSink
 from kgroup.model.streaming_query import Moves, QueryChanges, StreamingQuery
 from kgroup.support.atomic_file import sync_directory, try_to_create, write_synced
 from kgroup.support.errors import MOVED_SINCE, NotAuthorized, Refused, Unreachable, refusal_code
@@ -51,12 +51,6 @@ READ_ONLY_STORE = refusal_code(
     "changes of streaming queries",
     "The checkpoint is in a store where kgroup cannot create a file only if it is not there.",
     "Mount it, or copy the checkpoint to a local disk, change it there, and copy the new files back.",
-)
-FILE_SINK = refusal_code(
-    "file-sink",
-    "changes of streaming queries",
-    "Spark's file sink needs each batch in its log too, and a checkpoint does not say where the query writes.",
-    "Name the folder of writeStream.format(parquet, json, text, ...): --file-sink DIR. Otherwise: --file-sink none.",
 )
 _MODE = 0o666
 

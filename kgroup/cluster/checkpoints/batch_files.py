@@ -30,7 +30,7 @@ OTHER_SOURCES = refusal_code(
     "other-sources",
     "changes of streaming queries",
     "No source of the query reads the topic, or several do.",
-    "Name the topics that one source reads: kgroup describe spark:URI shows them.",
+    "Name topics that one source alone reads.",
 )
 _VERSIONS = (1, 2)
 _WITH_IDS = 2

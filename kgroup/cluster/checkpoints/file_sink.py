@@ -10,8 +10,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from kgroup.support.atomic_file import write_synced
-from kgroup.support.errors import Refused, UsageError
+from kgroup.support.errors import Refused, UsageError, refusal_code
 
+FILE_SINK = refusal_code(
+    "file-sink",
+    "changes of streaming queries",
+    "Spark's file sink needs each batch in its log too, and a checkpoint does not say where the query writes.",
+    "Name the folder of writeStream.format(parquet, json, text, ...): --file-sink DIR. Otherwise: --file-sink none.",
+)
 _LOG, _COMPACT = "_spark_metadata", ".compact"
 _INTERVAL = 10
 """``spark.sql.streaming.fileSink.log.compactInterval``, unless the log shows another."""
@@ -67,10 +73,10 @@ class FileSink:
         first = max((n for n in self._compacted() if n < number), default=0)
         for each in range(first, number):
             if each not in files:
-                raise Refused(f"the log of {self.root} has no batch {each}", code="file-sink")
+                raise Refused(f"the log of {self.root} has no batch {each}", code=FILE_SINK)
             version, *lines = files[each].read_text().splitlines()
             if version != "v1":
-                raise Refused(f"{files[each]} has version {version}; this kgroup knows v1", code="file-sink")
+                raise Refused(f"{files[each]} has version {version}; this kgroup knows v1", code=FILE_SINK)
             yield from lines
 
 

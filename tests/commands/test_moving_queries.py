@@ -1,0 +1,264 @@
+"""Streaming queries that are moved: reset, undo and catch-up append batches to their checkpoints."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.commands.test_streaming_queries import ago, words
+from tests.helpers.checkpoints import write_checkpoint
+from tests.helpers.command_line import CommandLine
+from tests.helpers.kafka_world import KafkaWorld
+
+Name = Callable[[str], str]
+Ledger = tuple[str, str]
+KILLED = -9
+NO_FILES = ("--file-sink", "none")
+
+
+def files(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+
+
+@pytest.fixture
+def orders(world: KafkaWorld, name: Name) -> str:
+    """A topic with 30 records in each of two partitions."""
+    topic = world.topic(name("orders"), partitions=2)
+    for partition in (0, 1):
+        world.produce(topic, 30, partition)
+    return topic
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path, orders: str) -> Path:
+    """Of a query that was stopped: it has read 10 and 20 of them, in batches 0 to 3."""
+    ends = [{orders: (n, 2 * n)} for n in (4, 6, 8, 10)]
+    return write_checkpoint(tmp_path / "checkpoint", ends, ago(30, 20, 10, 5))
+
+
+@pytest.fixture
+def query(checkpoint: Path) -> str:
+    return f"spark:{checkpoint}"
+
+
+@pytest.fixture
+def ledger(name: Name) -> Ledger:
+    return "--ledger-topic", name("ledger")
+
+
+@pytest.fixture(autouse=True)
+def bystanders(tmp_path: Path, orders: str, bystander: str) -> Iterator[None]:
+    """A group, and a query that reads the same topic: both stay as they are."""
+    other = write_checkpoint(tmp_path / "bystander", [{orders: (1, 2)}], ago(5))
+    before = files(other)
+    yield
+    assert files(other) == before
+
+
+def offsets(kgroup: CommandLine, query: str) -> list[int]:
+    """What the query has read of its partitions."""
+    rows = kgroup("lag", query, "-o", "json").data[0]["partitions"]
+    return [row["committed"] for row in rows]
+
+
+def test_reset_shows_its_plan_and_both_files(kgroup: CommandLine, checkpoint: Path, query: str) -> None:
+    before = files(checkpoint)
+
+    plan = kgroup("reset", query, "--all-topics", "--to-latest", *NO_FILES)
+
+    assert "30 offsets skipped" in words(plan.stdout)
+    assert f"creates offsets/4 and commits/4 in {checkpoint}" in plan.stderr
+    assert files(checkpoint) == before
+
+
+def test_reset_and_undo(kgroup: CommandLine, orders: str, checkpoint: Path, query: str) -> None:
+    reset = kgroup("reset", query, "--topic", f"{orders}:1", "--to-latest", *NO_FILES, "--execute", "-o", "json")
+    row = reset.data[0]
+
+    assert (row["old_offset"], row["new_offset"], row["read_back_offset"]) == (20, 30, 30)
+    assert offsets(kgroup, query) == [10, 30]
+    undone = kgroup("undo", row["change_id"], "--execute", "-o", "json")
+    assert undone.data[0]["read_back_offset"] == 20
+    assert offsets(kgroup, query) == [10, 20]
+    as_before = (checkpoint / "offsets" / "3").read_text().splitlines()[2:]
+    assert [line.replace(" ", "") for line in as_before] == (checkpoint / "offsets" / "5").read_text().splitlines()[2:]
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        (("--to-earliest",), [0, 0]),
+        (("--to-offset", "25"), [25, 25]),
+        (("--shift-by", "-5"), [5, 15]),
+        (("--by-duration", "PT1H"), [0, 0]),
+        (("--to-current",), [10, 20]),
+    ],
+)
+def test_targets_of_a_reset(kgroup: CommandLine, query: str, target: tuple[str, ...], expected: list[int]) -> None:
+    kgroup("reset", query, "--all-topics", *target, *NO_FILES, "--execute")
+
+    assert offsets(kgroup, query) == expected
+
+
+def test_a_group_goes_on_where_a_query_is(
+    kgroup: CommandLine, world: KafkaWorld, query: str, orders: str, name: Name
+) -> None:
+    group = name("g")
+
+    kgroup("reset", group, "--create", "--from-group", query, "--execute")
+
+    assert world.offsets(group) == {(orders, 0): 10, (orders, 1): 20}
+
+
+def test_the_query_has_run_since(kgroup: CommandLine, orders: str, checkpoint: Path, query: str) -> None:
+    done = kgroup("reset", query, "--all-topics", "--to-latest", *NO_FILES, "--execute", "-o", "json")
+    # Spark's next batch, which reads no record.
+    head, tail = ((checkpoint / "offsets" / number).read_text().splitlines() for number in ("3", "4"))
+    (checkpoint / "offsets" / "5").write_text("\n".join((*head[:2], *tail[2:])))
+    (checkpoint / "commits" / "5").write_bytes((checkpoint / "commits" / "3").read_bytes())
+
+    refused = kgroup("undo", done.data[0]["change_id"], "--execute", "-o", "json", exit_code=6)
+
+    assert [error["code"] for error in refused.json["errors"]] == ["moved-since"]
+
+
+def test_a_batch_in_flight(kgroup: CommandLine, orders: str, tmp_path: Path) -> None:
+    root = write_checkpoint(tmp_path / "c", [{orders: (4, 4)}], ago(9), planned=(ago(8)[0], {orders: (10, 9)}))
+    latest = ("reset", f"spark:{root}", "--all-topics", "--to-latest", *NO_FILES, "--execute", "-o", "json")
+    before = files(root)
+
+    refused = kgroup(*latest, exit_code=6)
+
+    assert [error["code"] for error in refused.json["errors"]] == ["in-flight"]
+    assert files(root) == before
+    kgroup(*latest, "--accept", "in-flight")
+    assert offsets(kgroup, f"spark:{root}") == [30, 30]
+
+
+def test_what_may_come_twice_of_a_batch_in_flight_is_counted(
+    kgroup: CommandLine, orders: str, tmp_path: Path, ledger: Ledger
+) -> None:
+    root = write_checkpoint(tmp_path / "c", [{orders: (4, 4)}], ago(9), planned=(ago(8)[0], {orders: (10, 9)}))
+
+    plan = kgroup("catchup", "start", f"spark:{root}", *ledger, *NO_FILES, "--accept", "in-flight")
+
+    assert "Up to 11 records after the last commit" in words(plan.stdout)
+
+
+@pytest.mark.parametrize("stateful", [True, False])
+def test_what_is_said_or_refused_first(
+    kgroup: CommandLine, orders: str, tmp_path: Path, ledger: Ledger, *, stateful: bool
+) -> None:
+    root = write_checkpoint(tmp_path / "c", [{orders: (4, 4)}], ago(9), stateful=stateful)
+    query, sink = f"spark:{root}", NO_FILES if stateful else ()
+    before = files(root)
+
+    for verb in (
+        ("reset", query, "--all-topics", "--to-latest"),
+        ("catchup", "start", query, *ledger, "--release-only"),
+    ):
+        refused = kgroup(*verb, *sink, "--execute", "-o", "json", exit_code=6)
+        assert [error["code"] for error in refused.json["errors"]] == ["stateful-query" if stateful else "file-sink"]
+
+    assert files(root) == before
+
+
+def test_a_topic_that_it_does_not_read(
+    kgroup: CommandLine, world: KafkaWorld, name: Name, checkpoint: Path, query: str
+) -> None:
+    other = world.topic(name("other"))
+    before = files(checkpoint)
+
+    refused = kgroup("reset", query, "--topic", other, "--to-latest", *NO_FILES, "--execute", "-o", "json", exit_code=6)
+
+    assert [error["code"] for error in refused.json["errors"]] == ["other-sources"]
+    assert files(checkpoint) == before
+
+
+@pytest.mark.parametrize("choice", [("--all-groups",), ("--regex", "spark:.*")])
+def test_patterns_never_choose_queries(
+    kgroup: CommandLine, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, choice: tuple[str, ...]
+) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(f"contexts:\n  test:\n    queries:\n      bronze: {checkpoint}\n")
+    monkeypatch.setenv("KGROUP_CONFIG", str(file))
+    monkeypatch.setenv("KGROUP_CONTEXT", "test")
+    before = files(checkpoint)
+
+    plan = kgroup("reset", *choice, "--topic", "no-such-topic", "--to-latest", exit_code=None)
+
+    assert "spark:bronze" not in plan.stdout + plan.stderr
+    assert files(checkpoint) == before
+
+
+def test_release_and_cancel(kgroup: CommandLine, checkpoint: Path, query: str, ledger: Ledger) -> None:
+    start = kgroup("catchup", "start", query, *ledger, *NO_FILES, "--release-only", "--execute")
+
+    assert f"{query} MAY START NOW" in words(start.stdout)
+    assert offsets(kgroup, query) == [30, 30]
+    (plan,) = kgroup("catchup", "list", *ledger, "-o", "json").data
+    assert (plan["group"], plan["totals"]["pending_offset_count"]) == (query, 30)
+    kgroup("catchup", "cancel", query, *ledger, "--execute")
+    assert offsets(kgroup, query) == [10, 20]
+    assert kgroup("catchup", "list", *ledger, "-o", "json").data[0]["state"] == "cancelled"
+    # Nothing of the query's own was touched.
+    assert {path.name for path in (checkpoint / "offsets").iterdir()} == {str(n) for n in range(7)}
+
+
+@pytest.fixture
+def killing(tmp_path: Path) -> Callable[[int], dict[str, str]]:
+    """``killing(N)``: the environment of a process that is killed with -9 when it links its file N."""
+
+    def at(number: int) -> dict[str, str]:
+        hook = tmp_path / "hook"
+        hook.mkdir(exist_ok=True)
+        (hook / "sitecustomize.py").write_text(
+            "import os, signal\n"
+            "link, left = os.link, [" + str(number) + "]\n"
+            "def killed(*a, **k):\n"
+            "    if left[0] == 0: os.kill(os.getpid(), signal.SIGKILL)\n"
+            "    left[0] -= 1\n"
+            "    return link(*a, **k)\n"
+            "os.link = killed\n"
+        )
+        return {"PYTHONPATH": os.pathsep.join([str(hook), *filter(None, [os.environ.get("PYTHONPATH")])])}
+
+    return at
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_a_release_that_is_killed_is_finished_by_resume(
+    kgroup: CommandLine, checkpoint: Path, query: str, ledger: Ledger, killing: Callable[[int], dict[str, str]], at: int
+) -> None:
+    kgroup.process(
+        *("catchup", "start", query, *ledger, *NO_FILES, "--release-only", "--execute"),
+        exit_code=KILLED,
+        env=killing(at),
+    )
+    assert (checkpoint / "offsets" / "4").exists() == (at == 1)
+    assert offsets(kgroup, query) == [10, 20]
+    (plan,) = kgroup("catchup", "list", *ledger, "-o", "json").data
+    assert plan["state"] == "releasing"
+
+    kgroup("catchup", "cancel", query, *ledger, "--execute", exit_code=None)
+
+    assert kgroup("catchup", "list", *ledger, "-o", "json").data[0]["state"] == "cancelled"
+    assert offsets(kgroup, query) == [10, 20]
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_a_reset_that_is_killed_is_made_by_the_next(
+    kgroup: CommandLine, query: str, killing: Callable[[int], dict[str, str]], at: int
+) -> None:
+    reset = ("reset", query, "--all-topics", "--to-latest", *NO_FILES, "--execute")
+    kgroup.process(*reset, exit_code=KILLED, env=killing(at))
+    assert offsets(kgroup, query) == [10, 20]
+
+    kgroup(*reset)
+
+    assert offsets(kgroup, query) == [30, 30]
+    kgroup("undo", "--execute")
+    assert offsets(kgroup, query) == [10, 20]
