@@ -26,7 +26,7 @@ COMMON = {
     "catchup start": _REPLAYS
     | {"topic", "verbose", "skipped_by", "until", "accept", "if_behind", "wait_empty", "within"},
     "catchup check": _SINKS | {"master"},
-    "catchup resume": _REPLAYS | {"assume", "all_pending", "follow"},
+    "catchup resume": _REPLAYS | {"assume", "all_pending", "follow", "fork"},
 }
 """The options on the page of verbs with many options, by the names of their parameters; ``--help-all`` shows all."""
 

@@ -20,10 +20,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
-from msgspec.structs import replace as replace_outcome
+from msgspec.structs import replace as replace_struct
 
 from kgroup.catchup.service.conditional_start import start_catchup
 from kgroup.catchup.service.engine import CatchupEngine
@@ -52,12 +53,12 @@ from kgroup.groups.catchup.yielding import OFF, YIELD_TO, parse_yield
 from kgroup.groups.reset_targets import resolved_text
 from kgroup.model.outcome import Outcome, Outcomes
 from kgroup.model.output_format import Format
-from kgroup.model.streaming_query import QueryChanges
+from kgroup.model.streaming_query import PREFIX, QueryChanges
 from kgroup.output.pages.catchup import check_outcome, list_outcome, outcome
 from kgroup.output.watch.request import Refresh, Watch, WatchedVerb, watched
 from kgroup.queries.log_options import brokers_now
 from kgroup.settings.invocation import Invocation
-from kgroup.support.atomic_file import AtomicFile
+from kgroup.support.atomic_file import AtomicFile, require_path
 from kgroup.support.errors import UsageError
 from kgroup.support.units import some_of
 
@@ -335,6 +336,15 @@ def resume(
     ] = None,
     all_pending: Annotated[bool, PENDING] = False,
     follow: Annotated[bool, FOLLOW] = False,
+    fork: Annotated[
+        str | None,
+        typer.Option(
+            "--fork",
+            rich_help_panel="Where to",
+            metavar="DIR -- COMMAND",
+            help="The job of a streaming query reads its gap, from a fork of the checkpoint: {checkpoint}.",
+        ),
+    ] = None,
     release_only: Annotated[bool, what_option("--release-only", help="Only finish an interrupted release.")] = False,
     assume: Annotated[list[str] | None, ASSUME] = None,
 ) -> Outcome | Outcomes:
@@ -355,6 +365,8 @@ def resume(
     kgroup catchup resume cu-7f3a --rate 500/s --execute
     # only finish an interrupted release
     kgroup catchup resume cu-7f3a --release-only --execute
+    # let the job of a streaming query read its gap, a batch at a time
+    kgroup catchup resume cu-7f3a --fork /data/fork --execute -- spark-submit job.py {checkpoint}
     # replay what is pending, and what will be
     kgroup catchup resume --all-pending --follow --to-topic backfill --execute
 
@@ -362,8 +374,9 @@ def resume(
 
     Rights: as catchup start
     """
+    sink, named, job = _forked(sink, plans or (), fork)
     speed.replay_options(sink)
-    plan = _one_plan(plans or (), all_pending=all_pending, follow=follow)
+    plan = _one_plan(named, all_pending=all_pending, follow=follow)
     if plan is None:
         for option, given in (("--release-only", release_only), ("--assume", assume), ("--report", speed.report)):
             if given:
@@ -372,10 +385,10 @@ def resume(
         speed.check_released_only(sink)
     check_execution(run, how)
     _check_report(speed)
-    options = speed.replay_options(sink, run.settings.catchup)
+    options = replace_struct(speed.replay_options(sink, run.settings.catchup), job=job)
     if plan is None:
         options.check_lanes()
-        return _resume_pending(run, ledger, PendingRequest(plans or (), run.command_line, options, follow), how)
+        return _resume_pending(run, ledger, PendingRequest(named, run.command_line, options, follow), how)
     with open_engine(run.settings, run.reporter, ledger.ledger_topic) as engine:
         request = ResumeRequest(plan, how.execute, run.command_line, assume or (), options)
         try:
@@ -387,6 +400,18 @@ def resume(
         if result is None:
             return list_outcome((), engine.cluster.ref, verbose=False)
         return outcome(result, engine.cluster.ref, request.line)
+
+
+def _forked(
+    sink: SinkOptions, words: Sequence[str], fork: str | None
+) -> tuple[SinkOptions, Sequence[str], Sequence[str]]:
+    """The destination, the plans, and the command after ``--`` of a fork. Raises UsageError."""
+    if fork is None:
+        return sink, words, ()
+    require_path("--fork", fork)
+    if sink.sink is not None:
+        raise UsageError("--fork is a destination of its own", hint="leave out the other one")
+    return replace(sink, to_group=f"{PREFIX}{Path(fork).resolve()}"), words[:1], tuple(words[1:])
 
 
 def _one_plan(plans: Sequence[str], *, all_pending: bool, follow: bool) -> str | None:
@@ -415,7 +440,7 @@ def _resume_pending(run: Invocation, ledger: LedgerOptions, request: PendingRequ
         for result in resume_pending(engine, run.settings, request):
             resumed = True
             shown = outcome(result, engine.cluster.ref, request.line)
-            yield replace_outcome(shown, going_on=request.follow and run.format is Format.JSON)
+            yield replace_struct(shown, going_on=request.follow and run.format is Format.JSON)
         if not resumed:
             run.reporter.note("no plan can be continued: nothing to do")
             yield list_outcome((), engine.cluster.ref, verbose=False)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.commands.test_streaming_queries import ago, words
+from tests.commands.test_streaming_queries import ago
+from tests.commands.test_streaming_queries import words as words_of
 from tests.helpers.checkpoints import write_checkpoint
 from tests.helpers.command_line import CommandLine
 from tests.helpers.kafka_world import KafkaWorld
@@ -69,7 +71,7 @@ def test_reset_shows_its_plan_and_both_files(kgroup: CommandLine, checkpoint: Pa
 
     plan = kgroup("reset", query, "--all-topics", "--to-latest", *NO_FILES)
 
-    assert "30 offsets skipped" in words(plan.stdout)
+    assert "30 offsets skipped" in words_of(plan.stdout)
     assert f"creates offsets/4 and commits/4 in {checkpoint}" in plan.stderr
     assert files(checkpoint) == before
 
@@ -145,7 +147,7 @@ def test_what_may_come_twice_of_a_batch_in_flight_is_counted(
 
     plan = kgroup("catchup", "start", f"spark:{root}", *ledger, *NO_FILES, "--accept", "in-flight")
 
-    assert "Up to 11 records after the last commit" in words(plan.stdout)
+    assert "Up to 11 records after the last commit" in words_of(plan.stdout)
 
 
 @pytest.mark.parametrize("stateful", [True, False])
@@ -197,7 +199,7 @@ def test_patterns_never_choose_queries(
 def test_release_and_cancel(kgroup: CommandLine, checkpoint: Path, query: str, ledger: Ledger) -> None:
     start = kgroup("catchup", "start", query, *ledger, *NO_FILES, "--release-only", "--execute")
 
-    assert f"{query} MAY START NOW" in words(start.stdout)
+    assert f"{query} MAY START NOW" in words_of(start.stdout)
     assert offsets(kgroup, query) == [30, 30]
     (plan,) = kgroup("catchup", "list", *ledger, "-o", "json").data
     assert (plan["group"], plan["totals"]["pending_offset_count"]) == (query, 30)
@@ -262,3 +264,84 @@ def test_a_reset_that_is_killed_is_made_by_the_next(
     assert offsets(kgroup, query) == [30, 30]
     kgroup("undo", "--execute")
     assert offsets(kgroup, query) == [10, 20]
+
+
+@pytest.fixture
+def released(kgroup: CommandLine, query: str, ledger: Ledger) -> str:
+    """The query, released with a gap of 30 offsets."""
+    kgroup("catchup", "start", query, *ledger, *NO_FILES, "--release-only", "--execute")
+    return query
+
+
+@pytest.mark.parametrize(
+    ("job", "words"),
+    [
+        ("import sys; sys.exit(3)", "the job ended with exit code 3"),
+        ("pass", "the job ended without doing its batch"),
+    ],
+)
+def test_a_job_that_does_not_do_its_batch(
+    kgroup: CommandLine, released: str, ledger: Ledger, tmp_path: Path, job: str, words: str
+) -> None:
+    fork = tmp_path / "fork"
+    resume = ("catchup", "resume", released, *ledger, "--fork", str(fork))
+    plan = kgroup(*resume, "--", sys.executable, "-c", job)
+    assert not fork.exists()
+    assert f"To deliver to group spark:{fork}, at least once" in words_of(plan.stdout)
+
+    for _ in range(2):
+        failed = kgroup(*resume, "--execute", "--", sys.executable, "-c", job, exit_code=1)
+        assert words in failed.stderr
+        assert "batch 6 of the fork" in failed.stderr
+
+    assert {path.name for path in (fork / "offsets").iterdir()} == {"4", "5", "6"}
+    assert {path.name for path in (fork / "commits").iterdir()} == {"4", "5"}
+    assert offsets(kgroup, released) == [30, 30]
+    kgroup("catchup", "cancel", released, *ledger, "--execute")
+    assert offsets(kgroup, released) == [10, 20]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--fork", "fork"), "the command that does a batch"),
+        (("--fork", "s3a://lake/fork", "--", sys.executable), "a URL, and not a path"),
+        (("--fork", "fork", "--to-topic", "x", "--", sys.executable), "a destination of its own"),
+        (("--to-group", "spark:/tmp/x"), "the command that does a batch"),
+        (("--fork", "fork", "--", "no-such-program"), "no-such-program cannot be started"),
+    ],
+)
+def test_what_makes_no_fork(
+    kgroup: CommandLine, released: str, ledger: Ledger, words: tuple[str, ...], said: str
+) -> None:
+    refused = kgroup("catchup", "resume", released, *ledger, "--execute", *words, exit_code=2)
+
+    assert said in refused.stderr
+
+
+def test_a_fork_of_another_query(
+    kgroup: CommandLine, orders: str, released: str, ledger: Ledger, tmp_path: Path
+) -> None:
+    other = write_checkpoint(tmp_path / "other", [{orders: (1, 2)}], ago(5))
+    before = files(other)
+
+    refused = kgroup(
+        "catchup", "resume", released, *ledger, "--fork", str(other), "-o", "json", "--", sys.executable, exit_code=6
+    )
+
+    assert [error["code"] for error in refused.json["errors"]] == ["fork-exists"]
+    assert files(other) == before
+
+
+def test_the_plan_of_a_group_has_no_fork(
+    kgroup: CommandLine, world: KafkaWorld, orders: str, ledger: Ledger, name: Name, tmp_path: Path
+) -> None:
+    group = name("g")
+    world.commit(group, {(orders, 0): 10, (orders, 1): 10})
+    kgroup("catchup", "start", group, *ledger, "--release-only", "--execute")
+
+    refused = kgroup(
+        "catchup", "resume", group, *ledger, "--fork", str(tmp_path / "f"), "--", sys.executable, exit_code=2
+    )
+
+    assert "--fork is for the plan of a streaming query" in refused.stderr

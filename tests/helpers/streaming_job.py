@@ -13,6 +13,7 @@ from functools import reduce
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 
@@ -66,18 +67,21 @@ def main(spec: dict[str, Any]) -> None:
     query = triggered(writer, spec["trigger"], spark).start()
     say("started")
 
-    def listen() -> None:
-        for _ in sys.stdin:
-            go_on.set()
-        query.stop()
-        go_on.set()
-
-    threading.Thread(target=listen, daemon=True).start()
+    if "once" not in spec["trigger"]:  # such a job ends by itself, and may have no stdin
+        threading.Thread(target=listen, args=(query, go_on), daemon=True).start()
     try:
         query.awaitTermination()
         say("ended")
     except Exception as error:
         say("failed " + " ".join(str(error).split()))
+
+
+def listen(query: StreamingQuery, go_on: threading.Event) -> None:
+    """Let the held batch go on at each line of stdin, and stop the query at its end."""
+    for _ in sys.stdin:
+        go_on.set()
+    query.stop()
+    go_on.set()
 
 
 def triggered(writer: DataStreamWriter, trigger: dict[str, Any], spark: SparkSession) -> DataStreamWriter:

@@ -259,7 +259,7 @@ def replay(
         snapshot = runner.snapshot
         result = ReplayResult((), (), (), 0.0)
         if loss is None and second_group_of(snapshot) is not None:
-            result = follow_second_group(engine, runner)
+            result = follow_second_group(engine, runner, options.job)
         elif loss is None:
             result = _run_tasks(engine, settings, runner, session, options)
         return verify_replay(engine, settings, runner, result, options.report, loss)

@@ -9,13 +9,14 @@ commit the start once more: then the application reads records again, and none i
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from msgspec.structs import replace
 
 from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.service.engine import CatchupEngine
+from kgroup.catchup.service.fork import FORK_EXISTS, check_fork, prepare_fork, run_fork
 from kgroup.catchup.service.read_gap import log_starts
 from kgroup.catchup.service.replay import ReplayOptions, ReplayResult
 from kgroup.changes.rights import missing_release_rights
@@ -41,6 +42,7 @@ from kgroup.groups.foreign_owners import foreign_owner, refuse_foreign_owner
 from kgroup.model.commit import Commit
 from kgroup.model.groups import LogRange, RowError
 from kgroup.model.reporter import ProgressPart
+from kgroup.model.streaming_query import is_query
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import (
     NOT_EMPTY,
@@ -93,6 +95,8 @@ def check_second_group(
     """
     sink_options = options.sink_options or {}
     name = sink_options["group"]
+    if is_query(name):
+        return _check_fork(engine, options, group, name, snapshot)
     if name == group:
         raise UsageError(f"--to-group {name} is the group of the plan itself", hint="name a group of its own")
     partitions = [item.tp for item in ranges]
@@ -122,8 +126,23 @@ def check_second_group(
     return ((f"{name} is Empty, and has no commits on these partitions",) if begins else ()), ()
 
 
+def _check_fork(
+    engine: CatchupEngine, options: ReplayOptions, group: str | None, name: str, snapshot: PlanSnapshot | None
+) -> tuple[tuple[str, ...], tuple[KgroupError, ...]]:
+    check_fork(group, name, options.job)
+    committed = read_commits(engine, name)
+    if not committed:
+        return (f"{name} is made of the checkpoint of {group}",), ()
+    if snapshot is None or hand_over(snapshot.plan, snapshot.progress, committed, {}, 0).used:
+        hint = "name a folder that does not exist"
+        return (), (Refused(f"{name} is the checkpoint of another query", hint=hint, code=FORK_EXISTS),)
+    return (), ()
+
+
 def _unfit(engine: CatchupEngine, name: str) -> list[KgroupError]:
     """Why the gap's start cannot be committed to the group: members, or a framework that owns its offsets."""
+    if is_query(name):
+        return []
     described = engine.cluster.describe([name], SnapshotRequest(offsets=False, logs=False, generation_budget_s=0))
     group = next(iter(described.groups), None)
     if group is None:
@@ -163,8 +182,10 @@ def read_commits(engine: CatchupEngine, name: str, *, stable: Iterable[TopicPart
     return {tp: commit for tp, commit in answer.items() if isinstance(commit, Commit)}
 
 
-def follow_second_group(engine: CatchupEngine, runner: Runner) -> ReplayResult:
+def follow_second_group(engine: CatchupEngine, runner: Runner, job: Sequence[str] = ()) -> ReplayResult:
     """Hand the gap over, and follow the second group until nothing of it is left; then delete the group if wanted.
+
+    If it is the fork of a streaming query, ``job`` is the command that does a batch of it.
 
     Raises as ``CatchupEngine.release``, Refused [second-group-used], and Unreachable after five minutes without answer.
     """
@@ -175,8 +196,13 @@ def follow_second_group(engine: CatchupEngine, runner: Runner) -> ReplayResult:
     assert snapshot.delivery is not None
     follower = _Follower(engine, runner, name)
     if undelivered(snapshot.plan, snapshot.progress):
+        if is_query(name):
+            prepare_fork(engine, runner, name)
         _hand_over(engine, runner, name)
-        follower.follow()
+        if is_query(name):
+            run_fork(engine, runner, follower.read, name, job)
+        else:
+            follower.follow()
     undeleted: tuple[RowError, ...] = ()
     if DELETE_GROUP in snapshot.delivery.options:
         undeleted = _delete(engine, follower, name)
@@ -206,7 +232,7 @@ def _hand_over(engine: CatchupEngine, runner: Runner, name: str) -> None:
     _write(engine, runner, committed, log_starts(engine.cluster, partitions))
     marked = {tp for tp, commit in committed.items() if is_mark(commit, plan.id)}
     started = marked.intersection(undelivered_partitions(runner.snapshot))
-    if started:
+    if started and not is_query(name):
         engine.reporter.event(
             "HANDED OVER",
             f"{plan.id}  {name} begins in the gap on {plural(len(started), 'partition')}: "
@@ -444,6 +470,9 @@ def withdraw(engine: CatchupEngine, runner: Runner, *, abandon: bool) -> None:
     _write(engine, runner, committed, log_starts(engine.cluster, undelivered_partitions(runner.snapshot)))
     if reads is not None:
         engine.reporter.warn(f"{name} has members: its application reads on")
+        return
+    if is_query(name):
+        engine.reporter.note(f"the fork {name} stays as it is: remove its folder when no job uses it")
         return
     marked = {tp: None for tp, commit in committed.items() if is_mark(commit, runner.plan_id)}
     for tp, error in _commit(engine, name, marked, committed).items():

@@ -108,11 +108,12 @@ def _append(name: str, root: Path, query: StreamingQuery, moves: Moves, sink: Fi
     place = f"offsets/{base.number}"
     kept = {tp: commit for tp, commit in base.moved.items() if tp not in moves}
     batch = AppendedBatch.of({**kept, **moves}, "" if sink is None else str(sink.root))
-    plan, number = appended_plan(_read(root, place), place, batch, at_ms), last.number + 1
+    ends = {tp: commit.offset for tp, commit in batch.moves.items()}
+    plan, number = appended_plan(_read(root, place), place, ends, at_ms, batch), last.number + 1
     if query.planned is not None:
-        _create(name, root / "commits" / str(last.number), commit)
-    _create(name, root / "offsets" / str(number), plan)
-    _create(name, root / "commits" / str(number), commit)
+        create_file(name, root / "commits" / str(last.number), commit)
+    create_file(name, root / "offsets" / str(number), plan)
+    create_file(name, root / "commits" / str(number), commit)
     if sink is not None:
         # Last: a file sink passes over a batch that its log has, so the gap would be lost if the query still ran it.
         sink.add_missing(number)
@@ -159,7 +160,7 @@ def _read(root: Path, path: str) -> bytes:
     return (root / path).read_bytes()
 
 
-def _create(name: str, path: Path, content: bytes) -> None:
+def create_file(name: str, path: Path, content: bytes) -> None:
     """Create a file, whole and on disk. Raises Refused if it is there, OSError."""
     part = path.with_name(f".{path.name}.{uuid4()}.tmp")  # as Spark names it
     try:

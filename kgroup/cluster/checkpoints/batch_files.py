@@ -97,29 +97,31 @@ def planned_file(content: bytes, place: str) -> PlannedFile:
     )
 
 
-def appended_plan(content: bytes, place: str, batch: AppendedBatch, at_ms: int) -> bytes:
-    """The file of ``offsets/`` that moves the query on from a batch with this ``content``: all else stays as it is.
+def appended_plan(content: bytes, place: str, ends: BatchEnds, at_ms: int, note: AppendedBatch | None = None) -> bytes:
+    """The file of ``offsets/`` of a batch up to these ``ends``, after a batch with this ``content``; all else stays.
 
-    Raises Refused, also for a topic that none of the query's sources reads, or several of them.
+    ``note`` is for a batch that moves the query. Raises Refused, also for a topic that none of the query's sources
+    reads, or several of them.
     """
+    moved: dict[str, dict[str, int]] = {}
+    for (topic, partition), offset in ends.items():
+        moved.setdefault(topic, {})[str(partition)] = offset
     version, lines, metadata = _planned_lines(content, place)
-    note = msgspec.json.encode(batch).decode()
     known = metadata.get("conf")
-    conf = {**(known if isinstance(known, dict) else {}), _OURS: note}
+    conf = {key: value for key, value in known.items() if key != _OURS} if isinstance(known, dict) else {}
+    if note is not None:
+        conf[_OURS] = msgspec.json.encode(note).decode()
     written = [f"v{version}", _text_of({**metadata, "batchTimestampMs": at_ms, "conf": conf})]
-    left = set(batch.moved)
+    left = set(moved)
     for key, text in _sources(version, lines[1:], place):
         value = None if text == _NOTHING else _json(text, place)
-        own = {topic for topic, _ in kafka_offsets(value)}
-        moved = {topic: batch.moved[topic] for topic in own & batch.moved.keys()}
-        if twice := moved.keys() - left:
+        own = {topic for topic, _ in kafka_offsets(value)} & moved.keys()
+        if twice := own - left:
             raise Refused(f"several sources of the query read {min(twice)}", code=OTHER_SOURCES)
-        left -= moved.keys()
-        if moved:
+        left -= own
+        if own:
             assert isinstance(value, dict)
-            text = _text_of(
-                {t: {**of, **{str(n): c.offset for n, c in moved.get(t, {}).items()}} for t, of in value.items()}
-            )
+            text = _text_of({topic: {**of, **moved.get(topic, {})} for topic, of in value.items()})
         written.append(text if version == 1 else f"{key}:{text}")
     if left:
         raise Refused(f"no source of the query reads {min(left)}", code=OTHER_SOURCES)

@@ -148,6 +148,15 @@ def _of_range(
     return rows
 
 
+def next_ends(plan: CatchupPlan, progress: ProgressByChunk) -> dict[TopicPartition, int]:
+    """The end of the first chunk that is left, of each partition that has one: the next batch of a fork."""
+    ends: dict[TopicPartition, int] = {}
+    for chunk in plan.chunks:
+        if chunk.tp not in ends and delivered_to(chunk, progress) < chunk.end:
+            ends[chunk.tp] = chunk.end
+    return ends
+
+
 def past_end(plan: CatchupPlan, progress: ProgressByChunk) -> frozenset[TopicPartition]:
     """The partitions of which nothing is left: the application need not read them any more."""
     return frozenset(item.tp for item in plan.ranges) - {row.tp for row in undelivered(plan, progress)}

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from kgroup.groups.catchup.model import ChunkProgress
-from kgroup.groups.catchup.second_group import gap_commit, hand_over, is_mark, new_progress, overrun, past_end
+from kgroup.groups.catchup.second_group import (
+    gap_commit,
+    hand_over,
+    is_mark,
+    new_progress,
+    next_ends,
+    overrun,
+    past_end,
+)
 from kgroup.groups.commit_tags import CatchupCommitTag, TagPurpose
 from kgroup.model.commit import Commit
 from kgroup.model.records import LostOffsets
@@ -152,3 +160,11 @@ def test_what_was_lost_before_stays_lost() -> None:
     (row,) = new_progress(PLAN, {0: made(0, 75, lost=(gone,))}, {HERE: Commit(90, None, "")}, {}, epoch=2, at_ms=9)
 
     assert row.lost == (gone,)
+
+
+@pytest.mark.parametrize(
+    ("progress", "ends"),
+    [({}, {HERE: 120, THERE: 50}), ({0: made(0, 100)}, {HERE: 120, THERE: 50}), ({0: made(0, 120)}, {THERE: 50})],
+)
+def test_the_next_batch_of_a_fork(progress: dict[int, ChunkProgress], ends: dict[TopicPartition, int]) -> None:
+    assert next_ends(PLAN, progress) == ends
