@@ -76,13 +76,15 @@ async def _classic(client: CoordinatorClient, groups: Sequence[Group]) -> tuple[
     )
 
 
-async def consumer_sessions(client: CoordinatorClient, groups: Sequence[str]) -> dict[str, int]:
-    """The session timeout in ms for members of the consumer protocol, by group.
+async def consumer_sessions(
+    client: CoordinatorClient, groups: Sequence[str], setting: str = SESSION_CONFIG
+) -> dict[str, int]:
+    """The session timeout in ms for members of the consumer protocol, by group; ``setting`` is that of another one.
 
     Groups whose configs this user may not read are left out. Brokers before 3.8 have no such setting.
     """
     try:
-        values = await setting_in_force(client, groups, SESSION_CONFIG)
+        values = await setting_in_force(client, groups, setting)
     except KgroupError:
         return {}
     return {name: int(value) for name, value in values.items() if isinstance(value, str) and value.isdigit()}

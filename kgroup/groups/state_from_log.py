@@ -19,11 +19,11 @@ from kgroup.model.group_log import (
     CommitWritten,
     EpochWritten,
     Event,
-    ForeignGroupWritten,
     GenerationMember,
     GenerationWritten,
     GroupDeleted,
     MemberDetails,
+    RebalanceProtocol,
     ScannedRange,
     TransactionEnd,
     Unreadable,
@@ -35,8 +35,11 @@ from kgroup.support.durations import format_duration
 _OF_COMMITS = frozenset({0, 1, None})
 """Record types of commits; None is a key too short to have a type, which may have been a commit."""
 
-_OF_STATES = frozenset({2, 3})
+_OF_STATES = frozenset({2, 3, 11, 17})
 """Record types of a group's state."""
+
+_FOREIGN: Mapping[int | None, str] = {11: "share", 17: "streams"}
+"""The types of groups that show in the key alone: no offset of theirs may be taken for a consumer's."""
 
 
 class PastCommit(msgspec.Struct, frozen=True):
@@ -56,7 +59,7 @@ class LoggedState(msgspec.Struct, frozen=True):
     """A group at a moment.
 
     ``type`` and ``state`` are None if only later records of them remain, or if they may be in a part of the log that
-    was not read. For share and streams groups only the type is known; a later record is enough for it.
+    was not read. For the type of a share or streams group a later record is enough, or one that cannot be decoded.
     ``partitions`` are all that the group ever committed, as far as the log shows, including those without a commit at
     that moment. ``newest_ms`` is the time of its newest record up to that moment. ``open`` are the partitions with
     commits in a transaction that was open then; such commits do not count.
@@ -102,13 +105,13 @@ def state_at(name: str, events: Iterable[Event], reach: ScannedRange, at_ms: int
         return None
     incomplete = None if reach.to_log_start else reach.stopped or "the log was not read to its start"
     group = LoggedState(name, None, partitions, records.newest_ms or 0, frozenset(records.open), incomplete)
+    if records.foreign is not None:
+        return replace(group, type=records.foreign)
     match records.timeline.newest_state:
         case GenerationWritten() as generation:
             return _classic_group(group, generation)
         case EpochWritten() as epoch:
-            return _consumer_group(group, epoch, records.timeline)
-        case ForeignGroupWritten(type=foreign):
-            return replace(group, type=foreign)
+            return _group_with_epochs(group, epoch, records.timeline)
     if records.timeline.gone_at is not None and not records.state_is_lost:
         # A deleted group loses its offsets; later commits belong to a new group with the same name. If the record
         # after the deletion is lost, the group may have been converted instead, which keeps its offsets.
@@ -117,8 +120,7 @@ def state_at(name: str, events: Iterable[Event], reach: ScannedRange, at_ms: int
     if not any(past_commit.commit or past_commit.unknown for past_commit in partitions.values()):
         return None
     if records.state_is_lost or incomplete is not None:
-        later = None if records.first_later is None or not records.first_later.exists else records.first_later.type
-        return replace(group, type=later)
+        return replace(group, type=records.first_later)
     return replace(group, type="classic", state="Empty", protocol_type="")
 
 
@@ -136,7 +138,10 @@ class _NewestRecords:
     at_ms: int | None
     newest_ms: int | None = None
     timeline: GroupTimeline = field(default_factory=GroupTimeline)
-    first_later: ForeignGroupWritten | None = None
+    first_later: str | None = None
+    """The type of a share or streams group whose first record of its state is later."""
+    foreign: str | None = None
+    """The type of a group whose newest record of its state is of a share or streams group, and cannot be decoded."""
     open: set[TopicPartition] = field(default_factory=set)
     state_is_lost: bool = False
     _commits: dict[TopicPartition, CommitWritten] = field(default_factory=dict)
@@ -148,10 +153,10 @@ class _NewestRecords:
         if self.at_ms is not None and event.at_ms > self.at_ms:
             if isinstance(event, CommitWritten) and event.counts:
                 self._later.setdefault(event.tp, event)
-            elif isinstance(event, GenerationWritten | EpochWritten | GroupDeleted | ForeignGroupWritten):
+            elif (foreign := _foreign_type(event)) or isinstance(event, _STATES):
                 # A group that was converted since has the end of its old type before the record of its new type.
-                if isinstance(event, ForeignGroupWritten) and not self.state_is_lost:
-                    self.first_later = event
+                if not self.state_is_lost:
+                    self.first_later = foreign
                 self.state_is_lost = True
             return
         if isinstance(event, CommitWritten):
@@ -161,6 +166,9 @@ class _NewestRecords:
             if event.record_type in _OF_COMMITS:
                 self._unreadable = event
             self.state_is_lost |= event.record_type in _OF_STATES
+            self.foreign = _foreign_type(event) or self.foreign
+        elif isinstance(event, _STATES):
+            self.foreign = None
         self.timeline.add(event)
         self._note_time(event.at_ms)
 
@@ -211,6 +219,18 @@ class _NewestRecords:
         )
 
 
+_STATES = (GenerationWritten, EpochWritten, GroupDeleted)
+
+
+def _foreign_type(event: Event) -> str | None:
+    """The type of a share or streams group, if the event is a record of the state of one; else None."""
+    if isinstance(event, Unreadable):
+        return _FOREIGN.get(event.record_type)
+    if isinstance(event, EpochWritten) and event.protocol is not RebalanceProtocol.CONSUMER:
+        return event.protocol.value
+    return None
+
+
 def _classic_group(group: LoggedState, record: GenerationWritten) -> LoggedState:
     return replace(
         group,
@@ -240,25 +260,33 @@ def _classic_member(member: GenerationMember) -> Member:
     )
 
 
-def _consumer_group(group: LoggedState, record: EpochWritten, timeline: GroupTimeline) -> LoggedState:
+def _group_with_epochs(group: LoggedState, record: EpochWritten, timeline: GroupTimeline) -> LoggedState:
     return replace(
         group,
-        type="consumer",
-        state=None if group.incomplete is not None else _consumer_state(timeline, record.epoch),
-        protocol_type="consumer",
+        type=record.protocol.value,
+        state=None if group.incomplete is not None else _state(timeline, record),
+        protocol_type=record.protocol.value,
         group_epoch=record.epoch,
         assignment_epoch=timeline.target_epoch,
         members=tuple(
-            _consumer_member(timeline, member_id, details) for member_id, details in timeline.details.items()
+            _member(timeline, member_id, details, record.protocol) for member_id, details in timeline.details.items()
         ),
     )
 
 
-def _consumer_state(timeline: GroupTimeline, epoch: int) -> str:
-    """The state of a consumer group, derived as the coordinator does it (ConsumerGroup.maybeUpdateGroupState)."""
+def _state(timeline: GroupTimeline, record: EpochWritten) -> str:
+    """The state, derived as the coordinator does it (maybeUpdateGroupState of ConsumerGroup and StreamsGroup).
+
+    A share group with members is always Stable.
+    """
     if not timeline.details:
         return "Empty"
-    if timeline.target_epoch is None or epoch > timeline.target_epoch:
+    if record.protocol is RebalanceProtocol.SHARE:
+        return "Stable"
+    topology = None if timeline.topology is None else timeline.topology.topology
+    if record.protocol is RebalanceProtocol.STREAMS and (topology is None or topology.epoch != record.topology_epoch):
+        return "NotReady"
+    if timeline.target_epoch is None or record.epoch > timeline.target_epoch:
         return "Assigning"
     settled = all(
         (holding := timeline.holdings.get(member_id)) is not None
@@ -269,7 +297,7 @@ def _consumer_state(timeline: GroupTimeline, epoch: int) -> str:
     return "Stable" if settled else "Reconciling"
 
 
-def _consumer_member(timeline: GroupTimeline, member_id: str, details: MemberDetails) -> Member:
+def _member(timeline: GroupTimeline, member_id: str, details: MemberDetails, protocol: RebalanceProtocol) -> Member:
     holding = timeline.holdings.get(member_id)
     return Member(
         member_id=member_id,
@@ -278,7 +306,7 @@ def _consumer_member(timeline: GroupTimeline, member_id: str, details: MemberDet
         host=details.host,
         rack=None,
         epoch=None if holding is None else holding.epoch,
-        protocol="consumer" if details.classic_session_ms is None else "classic",
+        protocol=protocol.value if details.classic_session_ms is None else "classic",
         subscription=tuple(sorted(details.topics)),
         subscription_regex=details.pattern,
         assignment=assignment_of(None if holding is None else holding.partitions | holding.pending),

@@ -7,6 +7,7 @@ resolved to names if the cluster knows them; a deleted topic has its id as its n
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -26,6 +27,8 @@ class RebalanceProtocol(ExplainedEnum):
 
     CLASSIC = "classic", "the classic protocol"
     CONSUMER = "consumer", "the consumer protocol (KIP-848)"
+    SHARE = "share", "the protocol of share groups (KIP-932)"
+    STREAMS = "streams", "the protocol of streams groups (KIP-1071)"
 
 
 class TransactionEnd(StrEnum):
@@ -75,7 +78,7 @@ class GenerationWritten(msgspec.Struct, frozen=True):
 
 
 class GroupDeleted(msgspec.Struct, frozen=True):
-    """A group was deleted, or converted from ``protocol`` to the other one."""
+    """A group was deleted, or converted from ``protocol`` to another one."""
 
     log_offset: int
     at_ms: int
@@ -83,16 +86,24 @@ class GroupDeleted(msgspec.Struct, frozen=True):
 
 
 class EpochWritten(msgspec.Struct, frozen=True):
-    """A consumer group's epoch was raised. ``topics_hash`` (of its topics' metadata) is None before Kafka 4.1."""
+    """The epoch of a consumer, share or streams group was raised.
+
+    ``topics_hash`` (of its topics' metadata) is None before Kafka 4.1. Of a streams group, ``topology_epoch`` is that
+    of the topology whose topics the broker found right, and ``settings`` those of the latest assignment, as (name,
+    value): the number of standby tasks. Both are None if the record has none.
+    """
 
     log_offset: int
     at_ms: int
     epoch: int
     topics_hash: int | None
+    protocol: RebalanceProtocol = RebalanceProtocol.CONSUMER
+    topology_epoch: int | None = None
+    settings: tuple[tuple[str, str], ...] | None = None
 
 
 class MemberDetails(msgspec.Struct, frozen=True):
-    """What a member of a consumer group reported about itself.
+    """What a member reported about itself; a share member has no timeouts, a streams member no topics.
 
     ``classic_session_ms`` is the session timeout of a member that speaks the classic protocol, None for others.
     """
@@ -107,7 +118,7 @@ class MemberDetails(msgspec.Struct, frozen=True):
 
 
 class MemberWritten(msgspec.Struct, frozen=True):
-    """A member of a consumer group joined or changed. ``details`` None: it left or was fenced."""
+    """A member joined or changed. ``details`` None: it left or was fenced."""
 
     log_offset: int
     at_ms: int
@@ -132,17 +143,28 @@ class TargetEpochWritten(msgspec.Struct, frozen=True):
     epoch: int | None
 
 
+class SpareTasks(msgspec.Struct, frozen=True):
+    """The tasks of a streams group of which a member only keeps the state, to take them over."""
+
+    standby: Partitions = frozenset()
+    warmup: Partitions = frozenset()
+
+
 class TargetWritten(msgspec.Struct, frozen=True):
-    """The target assignment of one member. ``partitions`` None: the member left."""
+    """The target assignment of one member. ``partitions`` None: the member left.
+
+    Of a streams group, ``partitions`` are active tasks: subtopology and partition. ``spares`` is None for other groups.
+    """
 
     log_offset: int
     at_ms: int
     member_id: str
     partitions: Partitions | None
+    spares: SpareTasks | None = None
 
 
 class MemberAssignment(msgspec.Struct, frozen=True):
-    """The current assignment of a consumer group's member.
+    """The current assignment of a member; tasks of a streams group as in ``TargetWritten``.
 
     ``pending`` are the partitions that it still has to revoke. ``stable`` is whether it has none to revoke and waits
     for none. ``epoch`` -2: a static member that left temporarily.
@@ -152,6 +174,7 @@ class MemberAssignment(msgspec.Struct, frozen=True):
     stable: bool
     partitions: Partitions
     pending: Partitions
+    spares: SpareTasks | None = None
 
 
 class MemberAssignmentWritten(msgspec.Struct, frozen=True):
@@ -189,16 +212,40 @@ class CommitWritten(PartitionValue, msgspec.Struct, frozen=True, gc=False):
         return self.ending in _COUNTING
 
 
-class ForeignGroupWritten(msgspec.Struct, frozen=True):
-    """A group of another ``type`` (share, streams) was created or changed.
+class ShareStates(msgspec.Struct, frozen=True):
+    """For which partitions a share group has start offsets; the offsets are in another topic.
 
-    ``exists`` False: it was deleted or became a consumer group. kgroup does not decode what happens in such groups.
+    Those of ``initializing`` are about to be written: for the first time, or again if they are in ``initialized`` too.
+    ``deleting`` are topics.
     """
+
+    initializing: Partitions
+    initialized: Partitions
+    deleting: frozenset[str]
+
+
+class ShareStatesWritten(msgspec.Struct, frozen=True):
+    """The start offsets of a share group are, or were, written or deleted. ``states`` None: the group is deleted."""
 
     log_offset: int
     at_ms: int
-    type: str
-    exists: bool
+    states: ShareStates | None
+
+
+class Topology(msgspec.Struct, frozen=True):
+    """The topology of a Kafka Streams application. ``reads`` has the subtopology of each topic that is named in it."""
+
+    epoch: int
+    subtopologies: int
+    reads: Mapping[str, str]
+
+
+class TopologyWritten(msgspec.Struct, frozen=True):
+    """A streams group got a topology. ``topology`` None: the group is deleted."""
+
+    log_offset: int
+    at_ms: int
+    topology: Topology | None
 
 
 class Unreadable(msgspec.Struct, frozen=True):
@@ -223,7 +270,8 @@ Event: TypeAlias = (
     | TargetWritten
     | MemberAssignmentWritten
     | CommitWritten
-    | ForeignGroupWritten
+    | ShareStatesWritten
+    | TopologyWritten
     | Unreadable
 )
 

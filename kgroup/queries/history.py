@@ -23,16 +23,16 @@ from kgroup.model.group_log import (
     CommitWritten,
     EpochWritten,
     Event,
-    ForeignGroupWritten,
     GenerationWritten,
     GroupDeleted,
+    RebalanceProtocol,
     ScannedRange,
 )
 from kgroup.model.groups import ListedGroup, RowError
 from kgroup.model.kafka_tools import acl_hint
 from kgroup.model.reporter import Reporter
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.queries.snapshots import STATE_ONLY, refuse_foreign, snapshots
+from kgroup.queries.snapshots import STATE_ONLY, ListedGroups, batches, choose_groups, exclude_foreign, refuse_foreign
 from kgroup.support.errors import KgroupError, NotAuthorized, NotFound, Unreachable
 
 _POSITIONS = SnapshotRequest(generation_budget_s=0, hidden_budget_s=0)
@@ -58,6 +58,9 @@ class HistoryRequest(msgspec.Struct, frozen=True):
     closed: frozenset[str] = frozenset()
 
 
+_WITHOUT_DESCRIPTION = (RebalanceProtocol.SHARE, RebalanceProtocol.STREAMS)
+"""The types of groups that have a history, and a state only in the listing of groups."""
+
 _DAY_MS = 86_400_000
 _JUMPS_BUDGET_S = 10.0
 _LOG_STARTS_BUDGET_S = 1.0
@@ -69,20 +72,41 @@ def read_states(
     """The state of each chosen group; None if the coordinator does not know the name, but the log may."""
     if names_only(selection) and not selection.topic:
         names = names_of(selection)
-        snapshot = cluster.describe(names, STATE_ONLY)
-        states = {group.name: group.state for group in snapshot.groups}
-        gone = [error.group for error in snapshot.errors if error.code == NotFound.code]
-        errors = tuple(error for error in snapshot.errors if error.code != NotFound.code)
+        states, errors = _states_of(cluster, names)
         check_expected(selection, len(names))
-        return {name: states.get(name) for name in names if name in states or name in gone}, errors
-    all_states: dict[str, str | None] = {}
+        return states, errors
+    listed = choose_groups(reporter, cluster, selection)
+    foreign = _foreign(listed.groups)
+    if selection.topic:  # which topics they use is not known: one that is named is meant
+        foreign = [group for group in _foreign(cluster.list_groups().groups) if group.name in names_of(selection)]
+    others = [group for group in listed.groups if group.type not in _WITHOUT_DESCRIPTION]
+    left_out = exclude_foreign(reporter, selection, others, verb="history")
+    described = ListedGroups(tuple(group for group in others if group.name not in left_out), listed.errors)
+    all_states: dict[str, str | None] = {group.name: group.state for group in foreign}
     errors = ()
-    for snapshot in snapshots(reporter, cluster, selection, STATE_ONLY):
+    for snapshot in batches(cluster, described, STATE_ONLY):
         all_states |= {group.name: group.state for group in snapshot.groups}
         errors += snapshot.errors
         for note in snapshot.notes:
             reporter.note(note)
-    return all_states, errors
+    return dict(sorted(all_states.items())), errors
+
+
+def _states_of(cluster: Cluster, names: Sequence[str]) -> tuple[dict[str, str | None], tuple[RowError, ...]]:
+    """The state of each group, None if no coordinator knows it; without those that are in the errors."""
+    snapshot = cluster.describe(names, STATE_ONLY)
+    missing = [error.group for error in snapshot.errors if error.group and error.code == NotFound.code]
+    states: dict[str, str | None] = dict.fromkeys(missing)
+    if missing:
+        foreign = _foreign(cluster.list_groups().groups)
+        states |= {group.name: group.state for group in foreign if group.name in states}
+    states |= {group.name: group.state for group in snapshot.groups}
+    errors = tuple(error for error in snapshot.errors if error.code != NotFound.code)
+    return {name: states[name] for name in names if name in states}, errors
+
+
+def _foreign(listed: Sequence[ListedGroup]) -> list[ListedGroup]:
+    return [group for group in listed if group.type in _WITHOUT_DESCRIPTION]
 
 
 class Histories:
@@ -96,7 +120,7 @@ class Histories:
         self._reach: dict[str, ScannedRange] = {}
         self._log_starts: dict[tuple[str, int], int] = {}
         """By group and log offset of a leap."""
-        self._sessions_ms = cluster.ask(consumer_sessions, list(states))
+        self._sessions_ms: dict[str, int] = {}
 
     def read(self, progress: ScanProgress | None = None) -> tuple[RowError, ...]:
         """Read the logs; returns the groups that could not be read."""
@@ -110,6 +134,13 @@ class Histories:
         )
         for group, log in logs.logs.items():
             self._events[group], self._reach[group] = log.events, log.reach
+        by_protocol: dict[RebalanceProtocol, list[str]] = {}
+        for group, events in self._events.items():
+            epoch = next((event for event in reversed(events) if isinstance(event, EpochWritten)), None)
+            if epoch is not None:
+                by_protocol.setdefault(epoch.protocol, []).append(group)
+        for protocol, groups in by_protocol.items():
+            self._sessions_ms |= self._cluster.ask(consumer_sessions, groups, f"{protocol}.session.timeout.ms")
         return tuple(
             RowError.of(_unread(why, forbidden=logs.forbidden), group=group) for group, why in logs.unread.items()
         )
@@ -126,12 +157,7 @@ class Histories:
                 known = (event for event in self._events[group] if self._is_kept(event, floors[group]))
                 self._events[group] = (*known, *log.events)
                 self._reach[group] = _longer(self._reach[group], log.reach, floors[group])
-        snapshot = self._cluster.describe(list(self._states), STATE_ONLY)
-        states = {group.name: group.state for group in snapshot.groups}
-        deleted = {error.group for error in snapshot.errors if error.code == NotFound.code}
-        for group in self._states:
-            if group in states or group in deleted:
-                self._states[group] = states.get(group)
+        self._states |= _states_of(self._cluster, list(self._states))[0]
 
     def _is_kept(self, event: Event, floor: int) -> bool:
         """Whether the event is kept. Commits before the period are dropped; those from the floor on are read again."""
@@ -144,26 +170,19 @@ class Histories:
         return self._events.get(group) == ()
 
     def list_if_unknown(self, verb: str) -> Sequence[ListedGroup]:
-        """All groups, if the type of one here is unknown. Raises Refused for a share or streams group."""
-        refuse_foreign(self.foreign(), verb)
+        """All groups, if the type of one here is unknown. Raises Refused for a group of an unknown type."""
         listed = self._cluster.list_groups().groups if (unnamed := self._without_type()) else ()
         refuse_foreign([group for group in listed if group.name in unnamed], verb)
         return listed
 
-    def foreign(self) -> tuple[ListedGroup, ...]:
-        """The groups that are of another type, or were when they were deleted: their records have no history."""
-        return tuple(
-            ListedGroup(group, state.type, "Unknown", None, None)
-            for group, state in self._last_states().items()
-            if isinstance(state, ForeignGroupWritten)
-        )
-
     def _without_type(self) -> frozenset[str]:
         """The groups that no coordinator knows, and whose type is not in the part of the log that was read."""
-        return frozenset(group for group, state in self._last_states().items() if state is None)
-
-    def _last_states(self) -> dict[str, Event | None]:
-        return {group: _last_state(events) for group, events in self._events.items() if self._states[group] is None}
+        kinds = (GenerationWritten, EpochWritten, GroupDeleted)
+        return frozenset(
+            group
+            for group, events in self._events.items()
+            if self._states[group] is None and not any(isinstance(event, kinds) for event in events)
+        )
 
     def stopped(self, group: str) -> str | None:
         """Why the log was not read as far back as requested, None if it was; for a group that was read."""
@@ -251,16 +270,11 @@ def read_jumps(cluster: Cluster, group: str, own: OwnChanges) -> GroupHistory | 
         request = HistoryRequest(cluster.now_ms() - _DAY_MS, None, _JUMPS_BUDGET_S, commits=True, own=own)
         states = {each.name: each.state for each in cluster.describe([group], STATE_ONLY).groups}
         histories = Histories(cluster, request, {group: states.get(group)})
-        if histories.read() or histories.has_nothing(group) or histories.foreign():
+        if histories.read() or histories.has_nothing(group):
             return None
     except KgroupError:
         return None
     return next(iter(histories.histories()), None)
-
-
-def _last_state(events: Sequence[Event]) -> Event | None:
-    kinds = (GenerationWritten, EpochWritten, GroupDeleted, ForeignGroupWritten)
-    return next((event for event in reversed(events) if isinstance(event, kinds)), None)
 
 
 def _longer(reach: ScannedRange, more: ScannedRange, floor: int) -> ScannedRange:

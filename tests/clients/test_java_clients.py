@@ -241,7 +241,6 @@ def test_share_and_streams_groups_are_not_read_as_others(kgroup: CommandLine, gr
         ("describe", group),
         ("describe", group, "--from-log"),
         ("lag", group),
-        ("history", group),
         ("doctor", group),
         ("export", group, "--from-log"),
         ("wait", group, "--for", "empty"),

@@ -74,6 +74,7 @@ def history(stage: Stage) -> None:
     stage.forms(f"history {LIVE}")
     stage(f"history {IDLE} --commits")
     stage(f"history {IDLE} --commits", "csv")
+    stage(f"history {IDLE} --expect 2")
     for group in (STREAMS, "c-missing"):
         stage(f"history {group}")
 

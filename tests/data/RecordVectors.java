@@ -42,7 +42,8 @@ public class RecordVectors {
         commits();
         classicGroups();
         consumerGroups();
-        otherTypes();
+        shareGroups();
+        streamsGroups();
         protocol();
         for (String group : List.of("", PLAIN, ACCENTS, JAPANESE, EMOJI, CONTROL, "polygenelubricants", "a".repeat(300),
                 "console-consumer-12345", "𝒢roup")) {
@@ -198,16 +199,130 @@ public class RecordVectors {
         record("pattern tombstone", regex, null, (short) 0);
     }
 
-    static void otherTypes() throws Exception {
-        ObjectNode share = line("skipped", "share group");
-        share.put("key", hex(MessageUtil.toCoordinatorTypePrefixedBytes(new ShareGroupMetadataKey().setGroupId(PLAIN))));
-        share.put("value", hex(MessageUtil.toVersionPrefixedBytes((short) 0, new ShareGroupMetadataValue().setEpoch(1))));
-        OUT.println(JSON.writeValueAsString(share));
-        ObjectNode streams = line("skipped", "streams group");
-        streams.put("key", hex(MessageUtil.toCoordinatorTypePrefixedBytes(
-            new StreamsGroupMemberMetadataKey().setGroupId(PLAIN).setMemberId("m"))));
-        streams.putNull("value");
-        OUT.println(JSON.writeValueAsString(streams));
+    static void shareGroups() throws Exception {
+        ShareGroupMetadataKey group = new ShareGroupMetadataKey().setGroupId(PLAIN);
+        ShareGroupMetadataValue epoch = new ShareGroupMetadataValue().setEpoch(5).setMetadataHash(-726891086472708240L);
+        record("share group", group, epoch, (short) 0);
+        ShareGroupMetadataValue tagged = epoch.duplicate().setMetadataHash(0);
+        tagged.unknownTaggedFields().add(new RawTaggedField(0, new byte[] {7}));
+        record("share group without topics, with an unknown tag", group, tagged, (short) 0);
+        record("share group tombstone", group, null, (short) 0);
+
+        ShareGroupMemberMetadataKey member = new ShareGroupMemberMetadataKey().setGroupId(EMOJI).setMemberId("m");
+        record("share member", member, new ShareGroupMemberMetadataValue().setRackId("eu-1a").setClientId("c")
+            .setClientHost("/10.0.0.1").setSubscribedTopicNames(List.of("orders", EMOJI)), (short) 0);
+        record("bare share member", member, new ShareGroupMemberMetadataValue().setRackId(null).setClientId("")
+            .setClientHost("").setSubscribedTopicNames(List.of()), (short) 0);
+        record("share member tombstone", member, null, (short) 0);
+
+        ShareGroupTargetAssignmentMetadataKey target = new ShareGroupTargetAssignmentMetadataKey().setGroupId(PLAIN);
+        record("share target epoch", target, new ShareGroupTargetAssignmentMetadataValue().setAssignmentEpoch(5)
+            .setAssignmentTimestamp(1_767_225_600_000L), (short) 0);
+        record("share target epoch tombstone", target, null, (short) 0);
+        ShareGroupTargetAssignmentMemberKey targetOf =
+            new ShareGroupTargetAssignmentMemberKey().setGroupId(PLAIN).setMemberId("m");
+        record("share target of a member", targetOf, new ShareGroupTargetAssignmentMemberValue().setTopicPartitions(List.of(
+            new ShareGroupTargetAssignmentMemberValue.TopicPartition().setTopicId(ORDERS).setPartitions(List.of(0, 5)),
+            new ShareGroupTargetAssignmentMemberValue.TopicPartition().setTopicId(DASHES).setPartitions(List.of()))),
+            (short) 0);
+        record("share target of a member tombstone", targetOf, null, (short) 0);
+        ShareGroupCurrentMemberAssignmentKey currentOf =
+            new ShareGroupCurrentMemberAssignmentKey().setGroupId(PLAIN).setMemberId("m");
+        for (byte state : new byte[] {0, 1})
+            record("share assignment in state " + state, currentOf, new ShareGroupCurrentMemberAssignmentValue()
+                .setMemberEpoch(5).setPreviousMemberEpoch(4).setState(state).setAssignedPartitions(List.of(
+                    new ShareGroupCurrentMemberAssignmentValue.TopicPartitions().setTopicId(ORDERS)
+                        .setPartitions(List.of(0, 1)))), (short) 0);
+        record("share assignment tombstone", currentOf, null, (short) 0);
+
+        ShareGroupStatePartitionMetadataKey states = new ShareGroupStatePartitionMetadataKey().setGroupId(PLAIN);
+        record("share states", states, new ShareGroupStatePartitionMetadataValue()
+            .setInitializingTopics(List.of(new ShareGroupStatePartitionMetadataValue.TopicPartitionsInfo()
+                .setTopicId(ORDERS).setTopicName("orders").setPartitions(List.of(1, 2))))
+            .setInitializedTopics(List.of(new ShareGroupStatePartitionMetadataValue.TopicPartitionsInfo()
+                .setTopicId(ORDERS).setTopicName("orders").setPartitions(List.of(0, 1)),
+                new ShareGroupStatePartitionMetadataValue.TopicPartitionsInfo()
+                    .setTopicId(DASHES).setTopicName(EMOJI).setPartitions(List.of())))
+            .setDeletingTopics(List.of(new ShareGroupStatePartitionMetadataValue.TopicInfo()
+                .setTopicId(DASHES).setTopicName("old"))), (short) 0);
+        record("share states of nothing", states, new ShareGroupStatePartitionMetadataValue()
+            .setInitializingTopics(List.of()).setInitializedTopics(List.of()).setDeletingTopics(List.of()), (short) 0);
+        record("share states tombstone", states, null, (short) 0);
+    }
+
+    static void streamsGroups() throws Exception {
+        StreamsGroupMetadataKey group = new StreamsGroupMetadataKey().setGroupId(PLAIN);
+        StreamsGroupMetadataValue bare = new StreamsGroupMetadataValue().setEpoch(2).setMetadataHash(0);
+        record("streams group without tags", group, bare, (short) 0);
+        StreamsGroupMetadataValue full = new StreamsGroupMetadataValue().setEpoch(3).setMetadataHash(6529648931636245212L)
+            .setValidatedTopologyEpoch(1).setStoredDescriptionTopologyEpoch(1).setLastAssignmentConfigs(List.of(
+                new StreamsGroupMetadataValue.LastAssignmentConfig().setKey("num.standby.replicas").setValue("1"),
+                new StreamsGroupMetadataValue.LastAssignmentConfig().setKey("é").setValue("")));
+        record("streams group", group, full, (short) 0);
+        record("streams group with no settings", group, full.duplicate().setLastAssignmentConfigs(List.of()), (short) 0);
+        record("streams group tombstone", group, null, (short) 0);
+
+        StreamsGroupMemberMetadataKey member = new StreamsGroupMemberMetadataKey().setGroupId(PLAIN).setMemberId("m");
+        record("streams member", member, new StreamsGroupMemberMetadataValue().setInstanceId("i-1").setRackId("eu-1a")
+            .setClientId("c").setClientHost("/10.0.0.1").setRebalanceTimeoutMs(300_000).setTopologyEpoch(1)
+            .setProcessId("9135c698").setUserEndpoint(new StreamsGroupMemberMetadataValue.Endpoint().setHost("h")
+                .setPort(65_535)).setClientTags(List.of(
+                    new StreamsGroupMemberMetadataValue.KeyValue().setKey("zone").setValue("a"))), (short) 0);
+        record("bare streams member", member, new StreamsGroupMemberMetadataValue().setInstanceId(null).setRackId(null)
+            .setClientId("").setClientHost("").setTopologyEpoch(0).setProcessId("").setUserEndpoint(null)
+            .setClientTags(List.of()), (short) 0);
+        record("streams member tombstone", member, null, (short) 0);
+
+        StreamsGroupTargetAssignmentMetadataKey target =
+            new StreamsGroupTargetAssignmentMetadataKey().setGroupId(PLAIN);
+        record("streams target epoch", target,
+            new StreamsGroupTargetAssignmentMetadataValue().setAssignmentEpoch(3), (short) 0);
+        record("streams target epoch tombstone", target, null, (short) 0);
+        StreamsGroupTargetAssignmentMemberKey targetOf =
+            new StreamsGroupTargetAssignmentMemberKey().setGroupId(PLAIN).setMemberId("m");
+        record("streams target of a member", targetOf, new StreamsGroupTargetAssignmentMemberValue()
+            .setActiveTasks(List.of(targetTasks("0", 0, 1), targetTasks("1", 1))).setStandbyTasks(List.of(targetTasks("1", 0)))
+            .setWarmupTasks(List.of(targetTasks("2", 3))), (short) 0);
+        record("streams target of a member tombstone", targetOf, null, (short) 0);
+        StreamsGroupCurrentMemberAssignmentKey currentOf =
+            new StreamsGroupCurrentMemberAssignmentKey().setGroupId(PLAIN).setMemberId("m");
+        for (byte state : new byte[] {0, 1, 2, 3})
+            record("streams assignment in state " + state, currentOf, new StreamsGroupCurrentMemberAssignmentValue()
+                .setMemberEpoch(3).setPreviousMemberEpoch(1).setState(state)
+                .setActiveTasks(List.of(tasks("0", 0, 1).setAssignmentEpochs(List.of(2, 3)), tasks("1", 1)))
+                .setStandbyTasks(List.of(tasks("1", 0))).setWarmupTasks(List.of(tasks("2", 3)))
+                .setActiveTasksPendingRevocation(List.of(tasks("0", 2))).setStandbyTasksPendingRevocation(List.of(tasks("1", 5)))
+                .setWarmupTasksPendingRevocation(List.of()), (short) 0);
+        record("streams assignment tombstone", currentOf, null, (short) 0);
+
+        StreamsGroupTopologyKey topology = new StreamsGroupTopologyKey().setGroupId(PLAIN);
+        StreamsGroupTopologyValue.TopicInfo changelog = new StreamsGroupTopologyValue.TopicInfo().setName("changelog")
+            .setPartitions(2).setReplicationFactor((short) -1).setTopicConfigs(List.of(
+                new StreamsGroupTopologyValue.TopicConfig().setKey("cleanup.policy").setValue("compact")));
+        record("topology", topology, new StreamsGroupTopologyValue().setEpoch(1).setSubtopologies(List.of(
+            new StreamsGroupTopologyValue.Subtopology().setSubtopologyId("0").setSourceTopics(List.of("orders", EMOJI))
+                .setSourceTopicRegex(List.of("a.*")).setStateChangelogTopics(List.of(changelog))
+                .setRepartitionSinkTopics(List.of("repartition")).setRepartitionSourceTopics(List.of())
+                .setCopartitionGroups(List.of(new StreamsGroupTopologyValue.CopartitionGroup()
+                    .setSourceTopics(List.of((short) 0, (short) 1)).setSourceTopicRegex(List.of())
+                    .setRepartitionSourceTopics(List.of((short) 0)))),
+            new StreamsGroupTopologyValue.Subtopology().setSubtopologyId("1").setSourceTopics(List.of())
+                .setSourceTopicRegex(List.of()).setStateChangelogTopics(List.of()).setRepartitionSinkTopics(List.of())
+                .setRepartitionSourceTopics(List.of(changelog.duplicate().setName("repartition")))
+                .setCopartitionGroups(List.of()))), (short) 0);
+        record("topology of nothing", topology,
+            new StreamsGroupTopologyValue().setEpoch(0).setSubtopologies(List.of()), (short) 0);
+        record("topology tombstone", topology, null, (short) 0);
+    }
+
+    static StreamsGroupTargetAssignmentMemberValue.TaskIds targetTasks(String subtopology, Integer... partitions) {
+        return new StreamsGroupTargetAssignmentMemberValue.TaskIds().setSubtopologyId(subtopology)
+            .setPartitions(List.of(partitions));
+    }
+
+    static StreamsGroupCurrentMemberAssignmentValue.TaskIds tasks(String subtopology, Integer... partitions) {
+        return new StreamsGroupCurrentMemberAssignmentValue.TaskIds().setSubtopologyId(subtopology)
+            .setPartitions(List.of(partitions));
     }
 
     static void protocol() throws Exception {

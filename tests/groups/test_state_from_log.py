@@ -16,7 +16,6 @@ from kgroup.model.group_log import (
     CommitWritten,
     EpochWritten,
     Event,
-    ForeignGroupWritten,
     GenerationMember,
     GenerationWritten,
     GroupDeleted,
@@ -28,6 +27,8 @@ from kgroup.model.group_log import (
     ScannedRange,
     TargetEpochWritten,
     TargetWritten,
+    Topology,
+    TopologyWritten,
     TransactionEnd,
     Unreadable,
 )
@@ -89,8 +90,13 @@ def target(at: int, member_id: str, *partitions: int) -> TargetWritten:
     return TargetWritten(at, at, member_id, frozenset(TopicPartition("orders", number) for number in partitions))
 
 
-def foreign(at: int, type_: str, *, exists: bool = True) -> ForeignGroupWritten:
-    return ForeignGroupWritten(at, at, type_, exists)
+def foreign(at: int, type_: str, *, exists: bool = True) -> Event:
+    protocol = RebalanceProtocol(type_)
+    return EpochWritten(at, at, 3, None, protocol, 1) if exists else GroupDeleted(at, at, protocol)
+
+
+def topology(at: int, epoch: int) -> TopologyWritten:
+    return TopologyWritten(at, at, Topology(epoch, 1, {"orders": "0"}))
 
 
 def at_end(*events: Event, reach: ScannedRange = WHOLE) -> LoggedState:
@@ -161,13 +167,28 @@ def commits(state: LoggedState | None) -> dict[int, int]:
             [joined(1, "a"), EpochWritten(2, 2, 3, None), MemberWritten(3, 3, "a", None), EpochWritten(4, 4, 4, None)],
             ("consumer", "Empty", "consumer", None, 4),
         ),
-        # Of other types of groups no more is decoded; they commit, or not.
-        ([foreign(1, "share")], ("share", None, None, None, None)),
-        ([foreign(1, "streams"), commit(2, 5), foreign(3, "streams")], ("streams", None, None, None, None)),
-        ([commit(1, 5), foreign(2, "streams")], ("streams", None, None, None, None)),
+        # A share group with members is Stable, whatever they have; a streams group needs topics for its topology.
+        ([foreign(1, "share")], ("share", "Empty", "share", None, 3)),
+        ([joined(1, "a"), foreign(2, "share")], ("share", "Stable", "share", None, 3)),
+        ([foreign(1, "streams"), commit(2, 5), foreign(3, "streams")], ("streams", "Empty", "streams", None, 3)),
+        ([commit(1, 5), joined(2, "a"), foreign(3, "streams")], ("streams", "NotReady", "streams", None, 3)),
+        ([joined(1, "a"), topology(2, 2), foreign(3, "streams")], ("streams", "NotReady", "streams", None, 3)),
+        ([joined(1, "a"), topology(2, 1), foreign(3, "streams")], ("streams", "Assigning", "streams", None, 3)),
+        (
+            [joined(1, "a"), topology(2, 1), foreign(3, "streams"), TargetEpochWritten(4, 4, 3), has(5, "a", 3)],
+            ("streams", "Stable", "streams", None, 3),
+        ),
         (
             [generation(1, 4), commit(2, 5), GroupDeleted(3, 3, RebalanceProtocol.CLASSIC), foreign(3, "streams")],
-            ("streams", None, None, None, None),
+            ("streams", "Empty", "streams", None, 3),
+        ),
+        # What cannot be decoded keeps its type.
+        ([generation(1, 4), Unreadable(2, 2, "version 9", 17)], ("streams", None, None, None, None)),
+        ([foreign(1, "share"), Unreadable(2, 2, "version 9", 11)], ("share", None, None, None, None)),
+        ([Unreadable(1, 1, "version 9", 11), foreign(2, "share")], ("share", "Empty", "share", None, 3)),
+        (
+            [Unreadable(1, 1, "version 9", 17), foreign(2, "streams", exists=False), generation(3, 1, "a")],
+            ("classic", "Stable", "consumer", 1, None),
         ),
         (
             [foreign(1, "streams"), commit(2, 5), foreign(3, "streams", exists=False), generation(4, 1, "a")],

@@ -1,4 +1,4 @@
-"""Decode the records of ``__consumer_offsets`` to events: commits, classic groups, consumer groups.
+"""Decode the records of ``__consumer_offsets`` to events: commits, and groups of all types.
 
 Pure, and without a Kafka client. Written by hand instead of using Kafka's JSON schemas, because every read of a
 group's past decodes 10^5 records and more per partition. Schema-driven decoding did 55 records per millisecond;
@@ -12,7 +12,7 @@ complete key or value are ignored, as by Kafka's own reader. Fields that no even
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from struct import Struct
 from typing import Any
 
@@ -32,8 +32,13 @@ from kgroup.model.group_log import (
     Partitions,
     PatternResolved,
     RebalanceProtocol,
+    ShareStates,
+    ShareStatesWritten,
+    SpareTasks,
     TargetEpochWritten,
     TargetWritten,
+    Topology,
+    TopologyWritten,
     TransactionEnd,
     Unreadable,
 )
@@ -41,7 +46,7 @@ from kgroup.model.topic_partition import TopicPartition
 
 
 def decode(key: bytes, value: bytes | None, log_offset: int, at_ms: int) -> Event | GroupMetadata | None:
-    """The event of a record; None for types that are not decoded here (share and streams groups, future types).
+    """The event of a record; None for types that are not decoded here (type 4, future types).
 
     A commit counts as one outside of transactions. Assignments have topic ids for names. A value of a newer version is
     Unreadable, never a guess. Raises MalformedRecord.
@@ -95,8 +100,8 @@ def usual_commit(key: bytes, value: bytes) -> tuple[str, int, int, int | None, s
 def key_prefix(record_type: int, group: str) -> bytes:
     """The start of the keys of a group's records of this type. No other group's keys start so: the length is included.
 
-    For types 2, 3 and 6 it is the whole key; otherwise topic and partition, member id or pattern follow. Raises
-    ValueError for an id that no group can have: over 32,767 bytes, or not valid as UTF-8.
+    For types without members, partitions or patterns it is the whole key; otherwise topic and partition, member id or
+    pattern follow. Raises ValueError for an id that no group can have: over 32,767 bytes, or not valid as UTF-8.
     """
     encoded = group.encode()
     if len(encoded) > 32767:
@@ -233,8 +238,39 @@ def _epoch(reader: ByteReader, _: int) -> tuple[int, int | None]:
     return epoch, None if raw_hash is None else ByteReader(raw_hash).i64() or None
 
 
-def _epoch_event(at: int, time: int, epoch: tuple[int, int | None] | None) -> EpochWritten | GroupDeleted:
-    return GroupDeleted(at, time, RebalanceProtocol.CONSUMER) if epoch is None else EpochWritten(at, time, *epoch)
+def _share_epoch(reader: ByteReader, _: int) -> tuple[int, int | None]:
+    epoch, topics_hash = reader.i32(), reader.i64() or None
+    reader.tags()
+    return epoch, topics_hash
+
+
+_Settings = tuple[tuple[str, str], ...]
+
+
+def _streams_epoch(reader: ByteReader, _: int) -> tuple[int, int | None, int | None, _Settings | None]:
+    """(group epoch, hash, epoch of the validated topology, settings of the latest assignment)."""
+    epoch, topics_hash, tags = reader.i32(), reader.i64() or None, reader.tags()
+    topology = None if 0 not in tags else _known(ByteReader(tags[0]).i32())
+    if not tags.get(1, b"\0")[0]:
+        return epoch, topics_hash, topology, None
+    pairs = ByteReader(tags[1])
+    return epoch, topics_hash, topology, tuple(sorted(pairs.compact_array(lambda: _pair(pairs))))
+
+
+def _pair(reader: ByteReader) -> tuple[str, str]:
+    pair = reader.compact_string(), reader.compact_string()
+    reader.tags()
+    return pair
+
+
+def _epoch_event(protocol: RebalanceProtocol) -> Callable[..., EpochWritten | GroupDeleted]:
+    def event(at: int, time: int, fields: tuple[Any, ...] | None) -> EpochWritten | GroupDeleted:
+        if fields is None:
+            return GroupDeleted(at, time, protocol)
+        epoch, topics_hash, *others = fields
+        return EpochWritten(at, time, epoch, topics_hash, protocol, *others)
+
+    return event
 
 
 def _member(reader: ByteReader, _: int) -> MemberDetails:
@@ -254,19 +290,43 @@ def _classic_session_ms(raw: bytes | None) -> int | None:
     return reader.i32() if reader.uvarint() else None
 
 
+def _share_member(reader: ByteReader, _: int) -> MemberDetails:
+    _rack, client_id, host = reader.nullable_compact_string(), reader.compact_string(), reader.compact_string()
+    topics = frozenset(reader.compact_array(reader.compact_string))
+    reader.tags()
+    return MemberDetails(None, client_id, host.removeprefix("/"), topics, None, None, None)
+
+
+def _streams_member(reader: ByteReader, _: int) -> MemberDetails:
+    instance_id, _rack = reader.nullable_compact_string(), reader.nullable_compact_string()
+    client_id, host = reader.compact_string(), reader.compact_string().removeprefix("/")
+    rebalance_timeout_ms, _topology_epoch, _process = _known(reader.i32()), reader.i32(), reader.compact_string()
+    if reader.i8() >= 0:  # the endpoint of the application, a nullable struct
+        reader.compact_string()
+        reader.i16()
+        reader.tags()
+    reader.compact_array(lambda: _pair(reader))
+    reader.tags()
+    return MemberDetails(instance_id, client_id, host, frozenset(), None, rebalance_timeout_ms, None)
+
+
 def _target_epoch(reader: ByteReader, _: int) -> int:
     epoch = reader.i32()
     reader.tags()
     return epoch
 
 
-def _partitions(reader: ByteReader) -> Partitions:
+def _partitions(reader: ByteReader, name_of: Callable[[ByteReader], str | None] = ByteReader.topic_id) -> Partitions:
     def topic() -> list[TopicPartition]:
-        name, numbers = reader.topic_id() or "", reader.compact_i32_array()
+        name, numbers = name_of(reader) or "", reader.compact_i32_array()
         reader.tags()
         return [TopicPartition(name, number) for number in numbers]
 
     return frozenset(tp for topic in reader.compact_array(topic) for tp in topic)
+
+
+def _tasks(reader: ByteReader) -> Partitions:
+    return _partitions(reader, ByteReader.compact_string)
 
 
 def _target(reader: ByteReader, _: int) -> Partitions:
@@ -282,6 +342,77 @@ def _assignment(reader: ByteReader, _: int) -> MemberAssignment:
     return assignment
 
 
+def _share_assignment(reader: ByteReader, _: int) -> MemberAssignment:
+    epoch, _previous_epoch, state = reader.i32(), reader.i32(), reader.i8()
+    assignment = MemberAssignment(epoch, state == _STABLE, _partitions(reader), frozenset())
+    reader.tags()
+    return assignment
+
+
+def _streams_target(reader: ByteReader, _: int) -> tuple[Partitions, SpareTasks]:
+    target = _tasks(reader), SpareTasks(_tasks(reader), _tasks(reader))
+    reader.tags()
+    return target
+
+
+def _streams_target_event(
+    at: int, time: int, member_id: str, target: tuple[Partitions, SpareTasks] | None
+) -> TargetWritten:
+    return TargetWritten(at, time, member_id, *(target or (None, None)))
+
+
+def _streams_assignment(reader: ByteReader, _: int) -> MemberAssignment:
+    epoch, _previous_epoch, state = reader.i32(), reader.i32(), reader.i8()
+    active, spares, pending = _tasks(reader), SpareTasks(_tasks(reader), _tasks(reader)), _tasks(reader)
+    _standby, _warmup = _tasks(reader), _tasks(reader)  # still to be given up
+    reader.tags()
+    return MemberAssignment(epoch, state == _STREAMS_STABLE, active, pending, spares)
+
+
+def _share_states(reader: ByteReader, _: int) -> ShareStates:
+    def deleted() -> str:
+        topic = _topic_name(reader)
+        reader.tags()
+        return topic
+
+    initializing, initialized = _partitions(reader, _topic_name), _partitions(reader, _topic_name)
+    states = ShareStates(initializing, initialized, frozenset(reader.compact_array(deleted)))
+    reader.tags()
+    return states
+
+
+def _topic_name(reader: ByteReader) -> str:
+    """The name of a topic, of which the id comes first."""
+    reader.take(16)
+    return reader.compact_string()
+
+
+def _topology(reader: ByteReader, _: int) -> Topology:
+    strings = partial(reader.compact_array, reader.compact_string)
+
+    def topic() -> str:
+        name, _partitions_and_replicas = reader.compact_string(), reader.take(6)
+        reader.compact_array(lambda: _pair(reader))
+        reader.tags()
+        return name
+
+    def copartition_group() -> None:
+        for _ in range(3):
+            reader.compact_array(reader.i16)
+        reader.tags()
+
+    def subtopology() -> tuple[str, tuple[str, ...]]:
+        name, sources, _patterns = reader.compact_string(), strings(), strings()
+        _changelogs, _sinks, repartitioned = reader.compact_array(topic), strings(), reader.compact_array(topic)
+        reader.compact_array(copartition_group)
+        reader.tags()
+        return name, sources + repartitioned
+
+    epoch, subtopologies = reader.i32(), reader.compact_array(subtopology)
+    reader.tags()
+    return Topology(epoch, len(subtopologies), {topic: name for name, topics in subtopologies for topic in topics})
+
+
 def _matched_topics(reader: ByteReader, _: int) -> frozenset[str]:
     topics = frozenset(reader.compact_array(reader.compact_string))
     reader.take(16)  # the version of the metadata, and a time
@@ -292,17 +423,34 @@ def _matched_topics(reader: ByteReader, _: int) -> frozenset[str]:
 _STABLE = 0
 """org.apache.kafka.coordinator.group.modern.MemberState; any other still revokes or waits for partitions."""
 
+_STREAMS_STABLE = 1
+"""org.apache.kafka.coordinator.group.streams.MemberState"""
+
 _LAYOUTS: dict[int, _Layout] = {
     layout.record_type.value: layout
     for layout in (
         _Layout(RecordType.LEGACY_OFFSET_COMMIT, _commit_event, _topic_partition, 0, _offset_commit),
         _Layout(RecordType.OFFSET_COMMIT, _commit_event, _topic_partition, 4, _offset_commit),
         _Layout(RecordType.GROUP_METADATA, _group_event, _nothing, 4, _group_metadata),
-        _Layout(RecordType.CONSUMER_GROUP_METADATA, _epoch_event, _nothing, 0, _epoch),
+        _Layout(RecordType.CONSUMER_GROUP_METADATA, _epoch_event(RebalanceProtocol.CONSUMER), _nothing, 0, _epoch),
         _Layout(RecordType.CONSUMER_GROUP_MEMBER, MemberWritten, _text, 0, _member),
         _Layout(RecordType.TARGET_ASSIGNMENT_METADATA, TargetEpochWritten, _nothing, 0, _target_epoch),
         _Layout(RecordType.TARGET_ASSIGNMENT_MEMBER, TargetWritten, _text, 0, _target),
         _Layout(RecordType.CURRENT_MEMBER_ASSIGNMENT, MemberAssignmentWritten, _text, 0, _assignment),
+        _Layout(RecordType.SHARE_GROUP_MEMBER, MemberWritten, _text, 0, _share_member),
+        _Layout(RecordType.SHARE_GROUP_METADATA, _epoch_event(RebalanceProtocol.SHARE), _nothing, 0, _share_epoch),
+        _Layout(RecordType.SHARE_TARGET_ASSIGNMENT_METADATA, TargetEpochWritten, _nothing, 0, _target_epoch),
+        _Layout(RecordType.SHARE_TARGET_ASSIGNMENT_MEMBER, TargetWritten, _text, 0, _target),
+        _Layout(RecordType.SHARE_CURRENT_MEMBER_ASSIGNMENT, MemberAssignmentWritten, _text, 0, _share_assignment),
+        _Layout(RecordType.SHARE_STATE_PARTITIONS, ShareStatesWritten, _nothing, 0, _share_states),
         _Layout(RecordType.REGULAR_EXPRESSION, PatternResolved, _text, 0, _matched_topics),
+        _Layout(
+            RecordType.STREAMS_GROUP_METADATA, _epoch_event(RebalanceProtocol.STREAMS), _nothing, 0, _streams_epoch
+        ),
+        _Layout(RecordType.STREAMS_GROUP_MEMBER, MemberWritten, _text, 0, _streams_member),
+        _Layout(RecordType.STREAMS_TARGET_ASSIGNMENT_METADATA, TargetEpochWritten, _nothing, 0, _target_epoch),
+        _Layout(RecordType.STREAMS_TARGET_ASSIGNMENT_MEMBER, _streams_target_event, _text, 0, _streams_target),
+        _Layout(RecordType.STREAMS_CURRENT_MEMBER_ASSIGNMENT, MemberAssignmentWritten, _text, 0, _streams_assignment),
+        _Layout(RecordType.STREAMS_TOPOLOGY, TopologyWritten, _nothing, 0, _topology),
     )
 }

@@ -18,7 +18,6 @@ from kgroup.cluster.offsets_topic.record_batches import Marker, RawRecord
 from kgroup.model.group_log import (
     CommitWritten,
     Event,
-    ForeignGroupWritten,
     GenerationMember,
     GenerationWritten,
     MemberAssignment,
@@ -30,24 +29,18 @@ from kgroup.model.group_log import (
 )
 from kgroup.model.topic_partition import TopicPartition
 
-TYPES = (
-    records.RecordType.LEGACY_OFFSET_COMMIT,
-    records.RecordType.OFFSET_COMMIT,
-    records.RecordType.GROUP_METADATA,
-    records.RecordType.CONSUMER_GROUP_METADATA,
-    records.RecordType.CONSUMER_GROUP_MEMBER,
-    records.RecordType.TARGET_ASSIGNMENT_METADATA,
-    records.RecordType.TARGET_ASSIGNMENT_MEMBER,
-    records.RecordType.CURRENT_MEMBER_ASSIGNMENT,
-    records.RecordType.REGULAR_EXPRESSION,
-    *records.FOREIGN,
-)
+TYPES = tuple(records.RecordType)
 """The record types that a reader must select with ``key_prefix``."""
 
-WITH_TOPIC_IDS = frozenset({records.RecordType.TARGET_ASSIGNMENT_MEMBER, records.RecordType.CURRENT_MEMBER_ASSIGNMENT})
+WITH_TOPIC_IDS = frozenset(
+    {
+        records.RecordType.TARGET_ASSIGNMENT_MEMBER,
+        records.RecordType.CURRENT_MEMBER_ASSIGNMENT,
+        records.RecordType.SHARE_TARGET_ASSIGNMENT_MEMBER,
+        records.RecordType.SHARE_CURRENT_MEMBER_ASSIGNMENT,
+    }
+)
 """Record types that identify topics by id."""
-
-_FOREIGN: Mapping[int | None, str] = {kind.value: of for kind, of in records.FOREIGN.items()}
 
 
 def ending_of(raw: RawRecord, end: Marker | None) -> TransactionEnd:
@@ -76,18 +69,13 @@ def topic_ids(raws: Iterable[RawRecord]) -> set[str]:
 def event_of(
     raw: RawRecord, ending: TransactionEnd, topics: Mapping[str, str], ended_ms: int | None = None
 ) -> Event | None:
-    """The event of one record; None for types that do not matter here (partition metadata, members of share groups).
-
-    ``ended_ms`` is when its transaction ended.
-    """
+    """The event of one record; None for a type without one. ``ended_ms`` is when its transaction ended."""
     at, time = raw.offset, raw.timestamp_ms
     if raw.value is not None and (usual := usual_commit(raw.key, raw.value)) is not None:
         topic, partition, offset, epoch, metadata, topic_id = usual
         return CommitWritten(
             at, time, topic, partition, offset, metadata, topic_id, raw.producer_id, ending, epoch, ended_ms
         )
-    if (foreign := _FOREIGN.get(_type_of(raw.key))) is not None:
-        return ForeignGroupWritten(at, time, foreign, raw.value is not None)
     try:
         event = decode(raw.key, raw.value, at, time)
     except MalformedRecord as error:

@@ -16,7 +16,7 @@ from kgroup.cluster.group_partition import OFFSETS_TOPIC
 from kgroup.cluster.offsets_topic.events import TYPES, WITH_TOPIC_IDS, ending_of, event_of, topic_ids
 from kgroup.cluster.offsets_topic.group_past import PastQuery, PastVisitor
 from kgroup.cluster.offsets_topic.record_batches import RawRecord
-from kgroup.cluster.offsets_topic.records import FOREIGN, RecordType
+from kgroup.cluster.offsets_topic.records import GROUP_STATES, MEMBER_RECORDS, RecordType
 from kgroup.cluster.offsets_topic.scan import (
     OUT_OF_TIME,
     ByteBudget,
@@ -36,12 +36,7 @@ from kgroup.model.migration_facts import GroupPast
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotAuthorized
 
-_STATES = frozenset({RecordType.GROUP_METADATA, RecordType.CONSUMER_GROUP_METADATA, *FOREIGN})
-_OF_MEMBERS = (
-    RecordType.CONSUMER_GROUP_MEMBER,
-    RecordType.TARGET_ASSIGNMENT_MEMBER,
-    RecordType.CURRENT_MEMBER_ASSIGNMENT,
-)
+_OF_MEMBERS: Mapping[int, tuple[RecordType, ...]] = {kind: kinds for kinds in MEMBER_RECORDS for kind in kinds}
 
 
 class GroupLog(msgspec.Struct, frozen=True):
@@ -183,18 +178,18 @@ class _Records(Visitor):
             self._past.add(entry)
         if not self._depth.to_last_state:
             return
-        if kind in _STATES:
+        if kind in GROUP_STATES:
             self._has_state = True
             self._had_state |= self._depth.since_ms is not None and raw.timestamp_ms < self._depth.since_ms
         elif kind in _OF_MEMBERS and raw.key not in self._seen:
             self._of_member(kind, raw)
 
     def _of_member(self, kind: int, raw: RawRecord) -> None:
-        """Track member records: a present member has one of each of these types, and the log keeps the newest."""
+        """Track member records: a present member has one of each type of its protocol, and the log keeps the newest."""
         self._seen.add(raw.key)
         self._unexplained.discard(raw.key)
         if raw.value is not None:
-            others = (other.to_bytes(2) + raw.key[2:] for other in _OF_MEMBERS if other != kind)
+            others = (other.to_bytes(2) + raw.key[2:] for other in _OF_MEMBERS[kind] if other != kind)
             self._unexplained.update(key for key in others if key not in self._seen)
 
     def reached(self, scan: PartitionScan) -> None:

@@ -100,7 +100,7 @@ class BatchMatches(NamedTuple):
 
 
 _TYPE_BYTES, _KEY_HEAD_BYTES = 2, 4
-_SEARCHED_GROUPS, _SEARCHED_HEADS = 4, 64
+_SEARCHED_GROUPS, _SEARCHED_HEADS = 4, 96
 _HEADER = Struct(">qiibIhiqqqhii")
 _FRAME = Struct(">qi")
 _MAGIC_AT, _NEWEST_MAGIC = 16, 2

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import IntEnum
 
 import msgspec
 
 
 class RecordType(IntEnum):
-    """The int16 at the start of a key.
-
-    Of share groups (10-15) and streams groups (17-23) only the record that shows that the group exists is listed here,
-    see ``FOREIGN``. ``decode`` has no layout for it. Type 4, the subscribed topics, has values only in Kafka 4.0.
-    """
+    """The int16 at the start of a key. Type 4, the subscribed topics, has values only in Kafka 4.0."""
 
     LEGACY_OFFSET_COMMIT = 0
     OFFSET_COMMIT = 1
@@ -23,16 +18,49 @@ class RecordType(IntEnum):
     TARGET_ASSIGNMENT_METADATA = 6
     TARGET_ASSIGNMENT_MEMBER = 7
     CURRENT_MEMBER_ASSIGNMENT = 8
+    SHARE_GROUP_MEMBER = 10
     SHARE_GROUP_METADATA = 11
+    SHARE_TARGET_ASSIGNMENT_METADATA = 12
+    SHARE_TARGET_ASSIGNMENT_MEMBER = 13
+    SHARE_CURRENT_MEMBER_ASSIGNMENT = 14
+    SHARE_STATE_PARTITIONS = 15
     REGULAR_EXPRESSION = 16
     STREAMS_GROUP_METADATA = 17
+    STREAMS_GROUP_MEMBER = 19
+    STREAMS_TARGET_ASSIGNMENT_METADATA = 20
+    STREAMS_TARGET_ASSIGNMENT_MEMBER = 21
+    STREAMS_CURRENT_MEMBER_ASSIGNMENT = 22
+    STREAMS_TOPOLOGY = 23
 
 
-FOREIGN: Mapping[RecordType, str] = {
-    RecordType.SHARE_GROUP_METADATA: "share",
-    RecordType.STREAMS_GROUP_METADATA: "streams",
-}
-"""The group type of these record types. A record without a value: the group was deleted or changed its type."""
+GROUP_STATES = frozenset(
+    {
+        RecordType.GROUP_METADATA,
+        RecordType.CONSUMER_GROUP_METADATA,
+        RecordType.SHARE_GROUP_METADATA,
+        RecordType.STREAMS_GROUP_METADATA,
+    }
+)
+"""The record of each type of group that exists as long as the group, or until it changes its type."""
+
+MEMBER_RECORDS = (
+    (
+        RecordType.CONSUMER_GROUP_MEMBER,
+        RecordType.TARGET_ASSIGNMENT_MEMBER,
+        RecordType.CURRENT_MEMBER_ASSIGNMENT,
+    ),
+    (
+        RecordType.SHARE_GROUP_MEMBER,
+        RecordType.SHARE_TARGET_ASSIGNMENT_MEMBER,
+        RecordType.SHARE_CURRENT_MEMBER_ASSIGNMENT,
+    ),
+    (
+        RecordType.STREAMS_GROUP_MEMBER,
+        RecordType.STREAMS_TARGET_ASSIGNMENT_MEMBER,
+        RecordType.STREAMS_CURRENT_MEMBER_ASSIGNMENT,
+    ),
+)
+"""A present member of a consumer, share or streams group has one record of each of these types."""
 
 
 class ClassicMember(msgspec.Struct, frozen=True):

@@ -52,8 +52,8 @@ def crash_loops(
     ``commits`` are examined only if there are steps enough for a loop. ``topic_names`` has the names of topics that the
     steps identify by id.
     """
-    if len(steps) <= LOOP:
-        return ()
+    if len(steps) <= LOOP or steps[-1].protocol in (RebalanceProtocol.SHARE, RebalanceProtocol.STREAMS):
+        return ()  # a share group has no commits, and a streams group's members have tasks
     commits = tuple(commits)
     written = [commit for commit in commits if commit.counts and commit.offset is not None]
     moved = _moves(commits, [step.log_offset for step in steps])
@@ -168,7 +168,7 @@ def _was_slow(present: PresentMember, step: HistoryStep, came_ms: int) -> bool:
 
 
 def _waited_ms(present: PresentMember, step: HistoryStep) -> int | None:
-    """None too for the consumer protocol, whose sessions are not in the log: not every reader knows them."""
+    """None too where there are epochs: these sessions are not in the log, so not every reader knows them."""
     if step.protocol is RebalanceProtocol.CONSUMER:
         return None
     left = any(reason.cause is Cause.LEAVE and present.name in reason.members for reason in step.reasons)

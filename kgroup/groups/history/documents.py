@@ -7,6 +7,7 @@ from typing import Annotated
 
 import msgspec
 
+from kgroup.groups.history.logged_changes import LoggedChange, LoggedChangeKind
 from kgroup.groups.history.offset_jumps import (
     Alternation,
     CommitAuthor,
@@ -31,13 +32,22 @@ from kgroup.support.instants import rfc3339
 from kgroup.support.json_types import Count, EpochMs, Instant, Ms, Offset
 
 
+class MemberTasks(msgspec.Struct, frozen=True):
+    active: Annotated[tuple[str, ...], "The tasks that it runs: 0_3 is partition 3 of subtopology 0."]
+    standby: Annotated[tuple[str, ...], "The tasks whose state it keeps, to take them over."]
+    warmup: Annotated[tuple[str, ...], "The tasks whose state it reads, before they move to it."]
+
+
 class PresentMemberDocument(msgspec.Struct, frozen=True):
     name: Annotated[str, "The instance id, the client id or the member id, whatever is unique."]
     member_id: Annotated[str, "The member id."]
     instance_id: Annotated[str | None, "group.instance.id of a static member."]
     client_id: Annotated[str, "The client id."]
     host: Annotated[str, "The member's address."]
-    assignment: Annotated[Assignment | None, "Partitions that the member has; null if unknown."]
+    assignment: Annotated[
+        Assignment | None, "Partitions that the member has; null if unknown, and for a streams group."
+    ]
+    tasks: Annotated[MemberTasks | None, "Tasks of a streams group's member; null if unknown, and for other groups."]
     changed: Annotated[bool | None, "Whether its partitions differ from its last known ones; null if unknown."]
     left_temporarily: Annotated[bool, "Whether it is a static member that left and may come back."]
     session_timeout_ms: Annotated[Ms | None, "The session timeout."]
@@ -55,8 +65,13 @@ class HistoryStepDocument(msgspec.Struct, frozen=True):
     leader: Annotated[str | None, "The name of a classic group's leader."]
     assignor: Annotated[str | None, "The assignor."]
     members: Annotated[tuple[PresentMemberDocument, ...], "Its members."]
-    moved_count: Annotated[Count | None, "Partitions that changed their member; null if unknown."]
+    moved_count: Annotated[
+        Count | None, "Partitions (tasks) that changed their member; null if unknown, and for a share group."
+    ]
     moved_needlessly_count: Annotated[Count | None, "Those of them whose member stayed; null if unknown."]
+    promoted_count: Annotated[
+        Count | None, "Tasks that moved to a member that had them as standby or warm-up tasks; null for other groups."
+    ]
     never_completed_count: Annotated[
         Count | None, "Generations before it that began and did not complete; null if unknown."
     ]
@@ -105,6 +120,18 @@ class CommitReportDocument(msgspec.Struct, frozen=True):
     open_count: Annotated[Count, "Commits of open transactions."]
 
 
+class LoggedChangeDocument(msgspec.Struct, frozen=True):
+    recorded_at: Annotated[Instant | None, "The time of its record in __consumer_offsets."]
+    recorded_at_ms: Annotated[EpochMs, "The time of its record in __consumer_offsets."]
+    log_offset: Annotated[Offset, "The offset of its record in __consumer_offsets."]
+    change_kind: Annotated[LoggedChangeKind, "What changed."]
+    partitions: Annotated[
+        Assignment, "The partitions whose start offsets changed; a topic without any: not known which."
+    ]
+    took_ms: Annotated[Ms | None, "Until it was done; null if it is not, or has no end."]
+    text: Annotated[str, "What is new, for people."]
+
+
 class HistoryScan(msgspec.Struct, frozen=True):
     complete: Annotated[bool, "Whether no record of the span can be missing."]
     oldest_at: Annotated[Instant | None, "The time of the oldest record that was read."] = msgspec.field(name="from")
@@ -132,6 +159,9 @@ class GroupHistoryDocument(msgspec.Struct, frozen=True):
     ]
     jump_count: Annotated[Count, "Jumps, resets and deletions of committed offsets; --commits has each of them."]
     steps: Annotated[tuple[HistoryStepDocument, ...], "Generations or epochs, oldest first."]
+    changes: Annotated[
+        tuple[LoggedChangeDocument, ...], "Other changes of a share or streams group, oldest first; empty for others."
+    ]
     commits: Annotated[CommitReportDocument | None, "Commits; null without --commits."]
     scan: Annotated[HistoryScan, "How much of __consumer_offsets was read."]
 
@@ -150,6 +180,7 @@ def step_document(step: HistoryStep) -> HistoryStepDocument:
         members=tuple(map(_present, step.members)),
         moved_count=step.moved,
         moved_needlessly_count=step.moved_needlessly,
+        promoted_count=step.promoted,
         never_completed_count=step.never_completed,
         returned_members=step.returned,
         completed=step.completed,
@@ -167,11 +198,31 @@ def _present(present: PresentMember) -> PresentMemberDocument:
         instance_id=present.instance_id,
         client_id=present.client_id,
         host=present.host,
-        assignment=assignment_of(present.partitions),
+        assignment=assignment_of(present.partitions) if present.spares is None else None,
+        tasks=_tasks(present),
         changed=present.other,
         left_temporarily=present.away,
         session_timeout_ms=present.session_ms,
         rebalance_timeout_ms=present.poll_ms,
+    )
+
+
+def _tasks(present: PresentMember) -> MemberTasks | None:
+    if present.spares is None or present.partitions is None:
+        return None
+    of = (present.partitions, present.spares.standby, present.spares.warmup)
+    return MemberTasks(*(tuple(f"{subtopology}_{number}" for subtopology, number in sorted(tasks)) for tasks in of))
+
+
+def change_document(one: LoggedChange) -> LoggedChangeDocument:
+    return LoggedChangeDocument(
+        recorded_at=rfc3339(one.at_ms),
+        recorded_at_ms=one.at_ms,
+        log_offset=one.log_offset,
+        change_kind=one.kind,
+        partitions=one.places,
+        took_ms=one.took_ms,
+        text=one.text,
     )
 
 

@@ -14,7 +14,7 @@ _SETTLED_AFTER_MS = 10_000
 
 
 class HistoryDelta(msgspec.Struct, frozen=True):
-    """The history with only its new steps and jumps; ``began`` is whether a rebalance began since the last refresh."""
+    """The history with only its new steps, changes and jumps; ``began``: a rebalance began since the last refresh."""
 
     history: GroupHistory
     began: bool
@@ -26,6 +26,7 @@ class FollowCursor:
     def __init__(self, history: GroupHistory) -> None:
         self._step = max((step.log_offset for step in history.steps), default=-1)
         self._jump = _last_jump(history)
+        self._change = max((change.log_offset for change in history.changes), default=-1)
         self._under_way = history.rebalancing
 
     def news(self, history: GroupHistory) -> HistoryDelta | None:
@@ -39,13 +40,15 @@ class FollowCursor:
         commits = history.commits
         if commits is not None:
             commits = replace(commits, jumps=tuple(jump for jump in commits.jumps if jump.log_offset > self._jump))
+        changes = tuple(change for change in history.changes if change.log_offset > self._change)
+        self._change = max((change.log_offset for change in changes), default=self._change)
         began = history.rebalancing and not self._under_way
         self._under_way = history.rebalancing
         self._step = max((step.log_offset for step in steps), default=self._step)
         self._jump = max(self._jump, _last_jump(history))
-        if not (steps or began or (commits is not None and commits.jumps)):
+        if not (steps or changes or began or (commits is not None and commits.jumps)):
             return None
-        return HistoryDelta(replace(history, steps=tuple(steps), commits=commits), began)
+        return HistoryDelta(replace(history, steps=tuple(steps), changes=changes, commits=commits), began)
 
 
 def _last_jump(history: GroupHistory) -> int:

@@ -24,7 +24,7 @@ from kgroup.groups.repeated_falls import Writers, hops, repeated_falls
 from kgroup.groups.thresholds import ONE_REQUEST_MS
 from kgroup.groups.timeline.steps import HistoryStep, StepKind
 from kgroup.groups.timeline.track import OwnedCommit
-from kgroup.model.group_log import CommitWritten, TransactionEnd
+from kgroup.model.group_log import CommitWritten, RebalanceProtocol, TransactionEnd
 from kgroup.model.groups import LoggedCommit
 from kgroup.model.migration_facts import holds_group
 from kgroup.model.topic_partition import TopicPartition
@@ -101,6 +101,8 @@ class OffsetJump(msgspec.Struct, frozen=True):
     """Whether there was no group before it."""
     is_of_old_topic: bool = False
     """Whether the offset before is of a topic that was deleted, and is there again: an undo of it is refused."""
+    is_of_streams: bool = False
+    """Whether the group is a streams group, of which kgroup changes nothing."""
     is_cancelled: bool = False
     """Whether the catch-up that released the group has moved it back since: nothing is left to undo."""
     alternation: Alternation | None = None
@@ -113,12 +115,13 @@ def undo_jump(group: str, jump: OffsetJump, closed: Container[str] = frozenset()
     """The command that undoes a jump: ``undo --as-of``, or ``catchup cancel`` for the release of a catch-up.
 
     ``closed`` are catch-ups that are known to be finished, so that they cannot be cancelled. None for a move that a
-    catch-up made back, for changes in the journal (``undo`` has their ids), for offsets that alternate, for a time
-    outside the calendar, where there was no group before, where the topic was another one, where the catch-up was
-    cancelled, and where the records before were deleted. Nor for the only member's own move back: it reads again on
-    purpose, or gives back what it has not processed, as Java's consumer protocol does, and an undo would skip that.
+    catch-up made back, for streams groups, for changes in the journal (``undo`` has their ids), for offsets that
+    alternate, for a time outside the calendar, where there was no group before, where the topic was another one, where
+    the catch-up was cancelled, and where the records before were deleted. Nor for the only member's own move back: it
+    reads again on purpose, or gives back what it has not processed, as Java's consumer protocol does, and an undo would
+    skip that.
     """
-    is_past = jump.is_first_record or jump.is_of_old_topic or jump.is_cancelled or jump.passed
+    is_past = jump.is_first_record or jump.is_of_old_topic or jump.is_cancelled or jump.passed or jump.is_of_streams
     is_own = jump.move is CommitMove.BACK and jump.by is CommitAuthor.MEMBER
     if is_past or is_own or jump.move is CommitMove.ALTERNATING:
         return None
@@ -416,5 +419,6 @@ def _jump(batch: Sequence[_UnusualCommit], context: _Context, first_offset: int 
         is_first_record=log_offset == first_offset,
         alternation=first.alternation,
         is_of_old_topic=all(one.is_of_old_topic for one in batch),
+        is_of_streams=step is not None and step.protocol is RebalanceProtocol.STREAMS,
         passed=tuple(one.passed for one in batch if one.passed is not None),
     )

@@ -15,10 +15,12 @@ from kgroup.groups.history.crash_loops import crash_loops, with_crash_loops
 from kgroup.groups.history.documents import (
     GroupHistoryDocument,
     HistoryScan,
+    change_document,
     commits_document,
     signature_document,
     step_document,
 )
+from kgroup.groups.history.logged_changes import LoggedChange, logged_changes
 from kgroup.groups.history.offset_jumps import CommitReport, OffsetJump, commits_of
 from kgroup.groups.history.own_changes import OwnChanges
 from kgroup.groups.history.runs import Run, runs_of
@@ -37,7 +39,7 @@ from kgroup.groups.timeline.steps import (
     StepKind,
 )
 from kgroup.groups.timeline.track import TrackedGroup, track_group
-from kgroup.model.group_log import CommitWritten, Event, ScannedRange, Unreadable
+from kgroup.model.group_log import CommitWritten, Event, RebalanceProtocol, ScannedRange, Unreadable
 from kgroup.model.groups import REBALANCING
 from kgroup.support.instants import rfc3339
 
@@ -49,7 +51,7 @@ class HistoryQuery(msgspec.Struct, frozen=True):
     until_ms: int
     now_ms: int
     session_ms: int | None = None
-    """The session timeout of consumer members (group or broker config), None if unknown."""
+    """The session timeout that the group or the broker has set for members, None if unknown."""
     state: str | None = None
     """The group's state from its coordinator: no record shows a rebalance that is under way."""
     commits: bool = False
@@ -81,6 +83,8 @@ class GroupHistory(msgspec.Struct, frozen=True):
     """The jumps and what was left out; None if not asked for."""
     unreadable: int
     """Records of the group that could not be decoded."""
+    changes: tuple[LoggedChange, ...] = ()
+    """Those of the span, oldest first; of share and streams groups alone."""
     jumps: tuple[OffsetJump, ...] = ()
     suspects: tuple[CrashLoop, ...] = ()
     """Crash loops if their records were unread all the time."""
@@ -93,6 +97,12 @@ class GroupHistory(msgspec.Struct, frozen=True):
     def confirmed(self, loops: Sequence[CrashLoop]) -> GroupHistory:
         """The history with these crash loops, among its signatures too."""
         return replace(self, crash_loops=tuple(loops), signatures=with_crash_loops(self.signatures, loops, self.steps))
+
+    @property
+    def protocol(self) -> RebalanceProtocol | None:
+        """That of the newest step; None if the log has none."""
+        newest = self.steps[-1] if self.steps else self.before
+        return None if newest is None else newest.protocol
 
     @property
     def rebalancing(self) -> bool:
@@ -134,6 +144,7 @@ class GroupHistory(msgspec.Struct, frozen=True):
             step_before=None if self.before is None else step_document(self.before),
             jump_count=len(self.jumps),
             steps=tuple(map(step_document, self.steps)),
+            changes=tuple(map(change_document, self.changes)),
             commits=None if self.commits is None else commits_document(self.group, self.commits, query.closed),
             scan=HistoryScan(
                 complete=self.whole,
@@ -172,6 +183,7 @@ def group_history(group: str, events: Sequence[Event], reach: ScannedRange, quer
         over=False if query.state in REBALANCING else is_over(inside, totals.median_gap_ms, query.now_ms),
         signatures=tuple(signature for signature in recognised if query.since_ms <= signature.to_ms <= query.until_ms),
         commits=commits if query.commits else None,
+        changes=tuple(one for one in logged_changes(events) if _is_shown(one, query)),
         jumps=() if commits is None else commits.jumps,
         unreadable=sum(isinstance(event, Unreadable) for event in events),
         suspects=crash_loops(tracked.steps, written, query.now_ms),
@@ -198,6 +210,12 @@ def _commits(group: str, tracked: TrackedGroup, query: HistoryQuery, reach: Scan
         first_offset=min(records, default=None) if reach.complete else None,
         passed=query.passed,
     )
+
+
+def _is_shown(change: LoggedChange, query: HistoryQuery) -> bool:
+    places = [(place.topic, number) for place in change.places for number in place.partitions]
+    wanted = not places or any(query.includes(*place) for place in places)
+    return wanted and query.since_ms <= change.at_ms <= query.until_ms
 
 
 _HOUR_MS = 3_600_000

@@ -12,7 +12,6 @@ from statistics import median
 from kgroup.model.group_log import (
     CommitWritten,
     Event,
-    ForeignGroupWritten,
     Partitions,
     ScannedRange,
     TransactionEnd,
@@ -36,8 +35,7 @@ class CommitEvidence:
 
     @cached_property
     def _broken(self) -> list[int]:
-        # kgroup does not decode the records of a foreign group.
-        return [event.log_offset for event in self._events if isinstance(event, Unreadable | ForeignGroupWritten)]
+        return [event.log_offset for event in self._events if isinstance(event, Unreadable)]
 
     @cached_property
     def _commits(self) -> list[CommitWritten]:

@@ -1,13 +1,14 @@
-"""The epochs of a consumer group (KIP-848): joins and leaves, the epoch they cause, its target, the way to it.
+"""The epochs of a consumer, share or streams group: joins and leaves, the epoch they cause, its target, the way to it.
 
-A join writes the member (record type 5), the epoch (3), and the member's current assignment (8). The new target
-follows at once or later: a 7 for each member that it changes, then a 6. Each step of a member towards it is another
-8. A leave writes tombstones (8, 7, 5), then the epoch. A change thus comes before the epoch that it causes.
+The numbers are the record types of consumer groups (KIP-848); the others have the same records in the same order. A
+join writes the member (record type 5), the epoch (3), and the member's current assignment (8). The new target follows
+at once or later: a 7 for each member that it changes, then a 6. Each step of a member towards it is another 8. A leave
+writes tombstones (8, 7, 5), then the epoch. A change thus comes before the epoch that it causes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -24,8 +25,12 @@ from kgroup.model.group_log import (
     Partitions,
     PatternResolved,
     RebalanceProtocol,
+    ShareStatesWritten,
+    SpareTasks,
     TargetEpochWritten,
     TargetWritten,
+    Topology,
+    TopologyWritten,
 )
 from kgroup.model.groups import LEFT_TEMPORARILY
 from kgroup.model.topic_partition import TopicPartition
@@ -41,12 +46,13 @@ _BEATS_A_SESSION = 3
 
 
 class Epochs:
-    """Makes steps from the records of a consumer group, in the log's order; a step ends when the next one begins."""
+    """Makes steps from the records of such a group, in the log's order; a step ends when the next one begins."""
 
     def __init__(self, context: HistoryContext) -> None:
         self._context = context
         self._members: dict[str, MemberDetails] = {}
         self._targets: dict[str, Partitions] = {}
+        self._spares: dict[str, SpareTasks] = {}
         self._holdings: dict[str, MemberAssignment] = {}
         self._gone_targets: dict[str, Partitions] = {}
         self._gone_members: dict[str, MemberDetails] = {}
@@ -59,6 +65,8 @@ class Epochs:
         self._open: OpenEpoch | None = None
         self._last: EpochWritten | None = None
         self._carried: ProtocolSwitch | None = None
+        self._topology: Topology | None = None
+        self._initialized: Partitions | None = None
 
     @property
     def number(self) -> int:
@@ -73,7 +81,8 @@ class Epochs:
 
     def owner(self, tp: TopicPartition) -> str | None:
         """Id of the member that owns a partition now or still has to revoke it; None if there is none."""
-        return self._owners.get(tp)
+        subtopology = None if self._topology is None else self._topology.reads.get(tp.topic)
+        return self._owners.get(tp if subtopology is None else TopicPartition(subtopology, tp.partition))
 
     def note_switch(self, carried: ProtocolSwitch) -> None:
         self._carried = carried
@@ -83,8 +92,10 @@ class Epochs:
         step = self.close(None)
         for state in (self._members, self._targets, self._holdings, self._owners, self._since, self._heartbeats_ms):
             state.clear()
+        self._spares.clear()
         self._forget_gone()
         self._changes, self._last, self._carried = EpochChanges(), None, None
+        self._topology = self._initialized = None
         return step
 
     def member(self, record: MemberWritten) -> None:
@@ -131,9 +142,22 @@ class Epochs:
         self._note_time(record.at_ms)
         self._changes.pattern = record.topics is not None
 
+    def topology(self, record: TopologyWritten) -> None:
+        self._note_time(record.at_ms)
+        before, self._topology = self._topology, record.topology
+        self._changes.topology |= None not in (before, record.topology) and before != record.topology
+
+    def share_states(self, record: ShareStatesWritten) -> None:
+        self._note_time(record.at_ms)
+        before, self._initialized = self._initialized, None if record.states is None else record.states.initialized
+        self._changes.initialized |= bool(self._initialized and self._initialized - (before or frozenset()))
+
     def target(self, record: TargetWritten) -> None:
+        if record.spares is not None:
+            self._spares[record.member_id] = record.spares
         if record.partitions is None:
             self._freeze()
+            self._spares.pop(record.member_id, None)
             if (before := self._targets.pop(record.member_id, None)) is not None:
                 self._gone_targets[record.member_id] = before
         else:
@@ -141,10 +165,21 @@ class Epochs:
 
     def target_epoch(self, record: TargetEpochWritten) -> None:
         if self._open is not None and record.epoch is not None and record.epoch >= self._open.record.epoch:
-            assigned = {identity(m, d.instance_id): self._target(m) for m, d in self._members.items()}
-            self._open.moves = self._context.ownership.assign(assigned) if assigned else None
+            if self._open.record.protocol is not RebalanceProtocol.SHARE:  # there several members share a partition
+                assigned = {identity(m, d.instance_id): self._target(m) for m, d in self._members.items()}
+                self._open.moves = self._context.ownership.assign(assigned) if assigned else None
+            self._open.promoted = self._promoted() if self._open.moves is not None else None
             self._open.target = True
             self._settle(record.at_ms)
+
+    def _promoted(self) -> int | None:
+        """How many active tasks of the target are at a member that has them as standby or warm-up tasks now."""
+        spares = {member_id: held.spares for member_id, held in self._holdings.items() if held.spares is not None}
+        taken = (
+            self._targets.get(member_id, frozenset()) & (held.standby | held.warmup)
+            for member_id, held in spares.items()
+        )
+        return sum(map(len, taken)) if spares else None
 
     def holding(self, record: MemberAssignmentWritten) -> None:
         member_id, holding = record.member_id, record.holding
@@ -182,7 +217,7 @@ class Epochs:
         changes, causes, inferred = self._changes, dict[Cause, list[str]](), set[Cause]()
         if self._carried is not None:
             causes[self._carried.cause] = []
-        if before is not None and record.epoch < before.epoch:
+        if before is not None and (record.epoch < before.epoch or record.protocol is not before.protocol):
             causes[Cause.RECREATED] = []
             self._context.ownership.reset()
         if changes.joined:
@@ -195,6 +230,7 @@ class Epochs:
             causes[Cause.STATIC_REPLACED] = list(changes.replaced)
         if changes.subscribed or changes.pattern:
             causes[Cause.SUBSCRIPTION] = changes.subscribed
+        causes |= {cause: [] for cause in _of_application(changes, record, before)}
         hashes = (None if before is None else before.topics_hash, record.topics_hash)
         # A static member that came back with the same subscription changes nothing about the topics.
         if (
@@ -206,7 +242,7 @@ class Epochs:
             causes[Cause.PARTITIONS] = []
         kind = StepKind.REBALANCE if self._members else StepKind.EMPTY
         if not causes and kind is StepKind.REBALANCE:
-            causes[Cause.UNKNOWN] = []
+            causes[Cause.INITIALIZED if changes.initialized else Cause.UNKNOWN] = []
         return OpenEpoch(record, kind, causes, inferred, returned=self._returned())
 
     def flush(self, now_ms: int | None) -> HistoryStep | None:
@@ -221,7 +257,7 @@ class Epochs:
             return None
         causes = {Cause.STATIC_REPLACED: list(changes.replaced)}
         step = HistoryStep(
-            protocol=RebalanceProtocol.CONSUMER,
+            protocol=self._last.protocol,
             number=self._last.epoch,
             kind=StepKind.REWRITTEN,
             log_offset=min(self._since[member_id] for member_id in changes.replaced),
@@ -248,7 +284,7 @@ class Epochs:
                 True if settled is not None else False if following is not None and self._is_complete(ended) else None
             )
         return HistoryStep(
-            protocol=RebalanceProtocol.CONSUMER,
+            protocol=ended.record.protocol,
             number=ended.record.epoch,
             kind=ended.kind,
             log_offset=ended.record.log_offset,
@@ -257,6 +293,7 @@ class Epochs:
             members=self._present(self._frozen if self._frozen is not None else self._observed()),
             moved=None if ended.moves is None else ended.moves.moved,
             moved_needlessly=None if ended.moves is None else ended.moves.needlessly,
+            promoted=ended.promoted,
             returned=ended.returned,
             took_ms=None if settled is None else max(0, settled - ended.record.at_ms),
             completed=completed,
@@ -309,11 +346,9 @@ class Epochs:
         for member_id, details in self._members.items():
             holding = self._holdings.get(member_id)
             partitions = self._targets.get(member_id, None if holding is None else holding.partitions)
-            members.append(
-                ObservedMember(
-                    member_id, details, partitions, holding is not None and holding.epoch == LEFT_TEMPORARILY
-                )
-            )
+            spares = self._spares.get(member_id, None if holding is None else holding.spares)
+            away = holding is not None and holding.epoch == LEFT_TEMPORARILY
+            members.append(ObservedMember(member_id, details, partitions, away, spares))
         return tuple(members)
 
     def _present(self, observed: tuple[ObservedMember, ...]) -> tuple[PresentMember, ...]:
@@ -329,6 +364,7 @@ class Epochs:
                 member.away,
                 self._session_ms(member.details),
                 member.details.rebalance_timeout_ms,
+                member.spares,
             )
             for member in observed
         ]
@@ -348,6 +384,9 @@ class Epochs:
         owned = (
             holding.partitions | holding.pending if holding is not None else self._targets.get(member_id, frozenset())
         )
+        if self._topology is not None:
+            reads, tasks = self._topology.reads, owned
+            owned = frozenset(TopicPartition(topic, n) for topic, sub in reads.items() for of, n in tasks if of == sub)
         since = self._since.get(member_id, -1)
         commit_ms = evidence.last_commit(owned, since, record.log_offset)
         heartbeat_ms = self._heartbeats_ms.get(member_id)
@@ -392,11 +431,20 @@ class EpochChanges:
     replaced: dict[str, str] = field(default_factory=dict)
     subscribed: list[str] = field(default_factory=list)
     pattern: bool = False
+    topology: bool = False
+    initialized: bool = False
 
     @property
     def any(self) -> bool:
         """Whether anything has changed that can cause an epoch."""
-        return bool(self.joined or self.gone or self.replaced or self.subscribed or self.pattern)
+        return bool(self.joined or self.gone or self.replaced or self.subscribed or self.pattern or self.topology)
+
+
+def _of_application(changes: EpochChanges, record: EpochWritten, before: EpochWritten | None) -> Iterator[Cause]:
+    if changes.topology:
+        yield Cause.TOPOLOGY
+    if before is not None and None not in (before.settings, record.settings) and before.settings != record.settings:
+        yield Cause.SETTINGS
 
 
 class ObservedMember(msgspec.Struct, frozen=True):
@@ -406,6 +454,7 @@ class ObservedMember(msgspec.Struct, frozen=True):
     details: MemberDetails
     partitions: Partitions | None
     away: bool
+    spares: SpareTasks | None
 
 
 @dataclass(slots=True)
@@ -417,6 +466,7 @@ class OpenEpoch:
     causes: dict[Cause, list[str]]
     inferred: set[Cause]
     moves: PartitionMoves | None = None
+    promoted: int | None = None
     target: bool = False
     waiting: set[str] = field(default_factory=set)
     settled_ms: int | None = None

@@ -180,20 +180,23 @@ class Ownership:
 
 
 class ProtocolSwitch(msgspec.Struct, frozen=True):
-    """A group that has just switched to protocol ``to``; ``members`` is member id -> instance id before the switch."""
+    """A group that has just switched to protocol ``to``; ``members`` is member id -> instance id before the switch.
 
-    to: RebalanceProtocol
+    ``to`` is CONSUMER for a streams group too, None for a group that can only be deleted.
+    """
+
+    to: RebalanceProtocol | None
     members: Mapping[str, str | None]
 
     @property
     def cause(self) -> Cause:
-        """UPGRADED to the consumer protocol, or DOWNGRADED to the classic one."""
-        return Cause.UPGRADED if self.to is RebalanceProtocol.CONSUMER else Cause.DOWNGRADED
+        """DOWNGRADED to the classic protocol, or UPGRADED."""
+        return Cause.DOWNGRADED if self.to is RebalanceProtocol.CLASSIC else Cause.UPGRADED
 
 
 @dataclass(slots=True)
 class HistoryContext:
-    """The context of one group; ``session_ms`` is the session timeout of consumer members, None if unknown."""
+    """The context of one group; ``session_ms`` is the session timeout that is set for it, None if unknown."""
 
     names: Mapping[str, str]
     evidence: CommitEvidence

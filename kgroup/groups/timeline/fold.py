@@ -15,7 +15,6 @@ from kgroup.model.group_log import (
     CommitWritten,
     EpochWritten,
     Event,
-    ForeignGroupWritten,
     GenerationWritten,
     GroupDeleted,
     MemberAssignment,
@@ -26,6 +25,7 @@ from kgroup.model.group_log import (
     RebalanceProtocol,
     TargetEpochWritten,
     TargetWritten,
+    TopologyWritten,
 )
 from kgroup.model.groups import Group
 from kgroup.model.migration_facts import holds_group
@@ -40,13 +40,14 @@ class GroupTimeline:
     members_known: bool = False
     """Whether ``consumers`` are all. Before the first generation or deletion, a range of the log does not tell."""
     classic: GenerationWritten | None = None
-    consumer: EpochWritten | None = None
-    foreign: ForeignGroupWritten | None = None
+    epoch: EpochWritten | None = None
+    """The newest one of a consumer, share or streams group."""
+    topology: TopologyWritten | None = None
     gone_at: int | None = None
     """Log offset of the newest record that deleted the group, or converted it from a type."""
     target_epoch: int | None = None
     details: dict[str, MemberDetails] = field(default_factory=dict)
-    """The members of a consumer group; those of a classic group are in ``classic``."""
+    """The members but those of a classic group, which are in ``classic``."""
     targets: dict[str, Partitions] = field(default_factory=dict)
     holdings: dict[str, MemberAssignment] = field(default_factory=dict)
     assigned_ms: int | None = None
@@ -67,12 +68,9 @@ class GroupTimeline:
             case GenerationWritten():
                 self._add_generation(event)
             case EpochWritten():
-                self.consumer, self.assigned_ms = event, None
+                self.epoch, self.assigned_ms = event, None
                 if not self._begun:
                     self.idle_since_ms = event.at_ms
-            case ForeignGroupWritten():
-                self.foreign = event if event.exists else None
-                self.gone_at = self.gone_at if event.exists else event.log_offset
             case GroupDeleted():
                 self._delete(event)
             case _:
@@ -91,6 +89,8 @@ class GroupTimeline:
             case MemberAssignmentWritten():
                 _put(self.holdings, event.member_id, event.holding)
                 self.assigned_ms = event.at_ms
+            case TopologyWritten():
+                self.topology = event
             case _:
                 pass
 
@@ -100,9 +100,9 @@ class GroupTimeline:
         return self.members_known and not self.consumers
 
     @property
-    def newest_state(self) -> GenerationWritten | EpochWritten | ForeignGroupWritten | None:
+    def newest_state(self) -> GenerationWritten | EpochWritten | None:
         """The newest record of the group's type and state; None if there is none."""
-        states = [state for state in (self.classic, self.consumer, self.foreign) if state is not None]
+        states = [state for state in (self.classic, self.epoch) if state is not None]
         return max(states, key=lambda state: state.log_offset, default=None)
 
     def state_since_ms(self, group: Group) -> int | None:
@@ -119,8 +119,8 @@ class GroupTimeline:
                 return self.classic.at_ms
             case "consumer", "Stable":
                 return self.assigned_ms
-            case "consumer", "Assigning" | "Reconciling" if self.consumer is not None:
-                return self.consumer.at_ms
+            case "consumer", "Assigning" | "Reconciling" if self.epoch is not None:
+                return self.epoch.at_ms
         return None
 
     def emptied_record_ms(self, group: Group) -> int | None:
@@ -128,7 +128,7 @@ class GroupTimeline:
 
         It is later than the last consumer's departure if kgroup's own member has held the group since.
         """
-        state = self.consumer if group.type == "consumer" else self.classic
+        state = self.epoch if group.type == "consumer" else self.classic
         return None if state is None or (state is self.classic and self.classic.members) else state.at_ms
 
     def _add_generation(self, record: GenerationWritten) -> None:
@@ -173,7 +173,7 @@ class GroupTimeline:
         if record.protocol is RebalanceProtocol.CLASSIC:
             self.classic = None
         else:
-            self.consumer = self.target_epoch = self.assigned_ms = None
+            self.epoch = self.topology = self.target_epoch = self.assigned_ms = None
             for by_member in (self.details, self.targets, self.holdings):
                 by_member.clear()
         self.gone_at = record.log_offset

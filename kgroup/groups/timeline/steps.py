@@ -8,7 +8,7 @@ import msgspec
 from msgspec import field
 from msgspec.structs import replace
 
-from kgroup.model.group_log import Partitions, RebalanceProtocol
+from kgroup.model.group_log import Partitions, RebalanceProtocol, SpareTasks
 from kgroup.model.topic_partition import PartitionValue
 from kgroup.support.json_types import Count, ExplainedEnum, Instant, Ms
 
@@ -26,7 +26,16 @@ class Cause(ExplainedEnum):
     PARTITIONS = "partitions-changed", "a topic got partitions, or was created or deleted"
     LEADER_GONE = "leader-gone", "the leader left"
     FOLLOW_UP = "cooperative-follow-up", "the second half of a cooperative rebalance"
-    UPGRADED = "upgraded", "the group is a consumer group now"
+    TOPOLOGY = "topology-changed", "a Kafka Streams application has another topology"
+    SETTINGS = (
+        "settings-changed",
+        "the settings of a streams group's assignment changed, as the number of standby tasks",
+    )
+    INITIALIZED = (
+        "offsets-initialized",
+        "partitions of a share group got their first start offsets; nothing else changed",
+    )
+    UPGRADED = "upgraded", "the group is a consumer or streams group now"
     DOWNGRADED = "downgraded", "the group is a classic group now"
     RECREATED = "recreated", "the group was deleted and created again"
     UNKNOWN = "unknown", "the log shows no difference"
@@ -63,7 +72,7 @@ class PresentMember(msgspec.Struct, frozen=True):
     client_id: str
     host: str
     partitions: Partitions | None
-    """In a consumer group the target; None if unknown."""
+    """The target where there are epochs; the active tasks of a streams group; None if unknown."""
     other: bool | None
     """Whether the partitions differ from the last known ones of the same name; None if either is unknown."""
     away: bool = False
@@ -71,10 +80,12 @@ class PresentMember(msgspec.Struct, frozen=True):
     session_ms: int | None = None
     poll_ms: int | None = None
     """The rebalance timeout (Java: max.poll.interval.ms)."""
+    spares: SpareTasks | None = None
+    """None unless it is of a streams group."""
 
 
 class HistoryStep(msgspec.Struct, frozen=True):
-    """A generation (classic) or an epoch (consumer) of a group."""
+    """A generation (classic) or an epoch (all others) of a group."""
 
     protocol: RebalanceProtocol
     number: int
@@ -87,16 +98,19 @@ class HistoryStep(msgspec.Struct, frozen=True):
     assignor: str | None = None
     members: tuple[PresentMember, ...] = ()
     moved: int | None = None
-    """Partitions that changed their owner; None if no earlier owner, or not every assignment, is known."""
+    """Partitions (tasks) that changed their owner; None if no earlier owner, or not every assignment, is known, and of
+    a share group: there several members share a partition."""
     moved_needlessly: int | None = None
     """How many of these although the old owner stayed."""
+    promoted: int | None = None
+    """Tasks of a streams group that moved to a member that had them as standby or warm-up tasks; None for others."""
     never_completed: int | None = 0
     """Generations that began before this one and did not finish: they left a gap in the numbers. None if compaction may
     have made the gap."""
     returned: tuple[str, ...] = ()
     """Static members that came back to the same partitions."""
     took_ms: int | None = None
-    """Consumer: from the epoch until every member had its target. Classic: from ``joined_ms`` to the assignment, which
+    """From the epoch until every member had its target. Classic: from ``joined_ms`` to the assignment, which
     is a lower bound, since the log does not show how long the joining took."""
     joined_ms: int | None = None
     """The end of the joining (classic)."""

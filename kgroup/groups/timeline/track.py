@@ -24,8 +24,10 @@ from kgroup.model.group_log import (
     PatternResolved,
     RebalanceProtocol,
     ScannedRange,
+    ShareStatesWritten,
     TargetEpochWritten,
     TargetWritten,
+    TopologyWritten,
     Unreadable,
 )
 from kgroup.model.topic_partition import TopicPartition
@@ -51,7 +53,7 @@ def track_group(
 ) -> TrackedGroup:
     """Steps and commits of one group; it never raises, whatever the order and the values of the events.
 
-    ``session_ms`` is the session timeout of consumer members (group or broker config), None if unknown. ``commits``
+    ``session_ms`` is the session timeout that the group or the broker has set, None if unknown. ``commits``
     False: without the commits and their owners, of which there are many; the steps are the same.
     """
     evidence = CommitEvidence(events, reach)
@@ -108,6 +110,10 @@ class _Follower:
                 self._epochs.target(event)
             case MemberAssignmentWritten():
                 self._epochs.holding(event)
+            case TopologyWritten():
+                self._epochs.topology(event)
+            case ShareStatesWritten():
+                self._epochs.share_states(event)
 
     def end(self) -> None:
         self._deleted()
@@ -119,8 +125,8 @@ class _Follower:
             self.steps.append(step)
 
     def _owner(self, tp: TopicPartition) -> str | None:
-        consumer = self._protocol is RebalanceProtocol.CONSUMER
-        member_id = self._epochs.owner(tp) if consumer else self._owners.get(tp)
+        classic = self._protocol in (None, RebalanceProtocol.CLASSIC)
+        member_id = self._owners.get(tp) if classic else self._epochs.owner(tp)
         return None if member_id is None else self._context.name(member_id)
 
     def _settle(self, now_ms: int) -> None:
@@ -146,7 +152,7 @@ class _Follower:
 
     def _group_gone(self, record: GroupDeleted) -> None:
         if record.protocol is RebalanceProtocol.CLASSIC:
-            if self._protocol is RebalanceProtocol.CONSUMER:
+            if self._protocol not in (None, RebalanceProtocol.CLASSIC):
                 return  # the other half of a conversion, already seen
             members, number = self._generations.members, self._generations.number
             self._generations.reset()
@@ -156,10 +162,7 @@ class _Follower:
             members, number = self._epochs.members, self._epochs.number
             self._add(self._epochs.reset())
         self._owners.clear()
-        other = (
-            RebalanceProtocol.CONSUMER if record.protocol is RebalanceProtocol.CLASSIC else RebalanceProtocol.CLASSIC
-        )
-        self._gone = record, ProtocolSwitch(other, dict(members)), number
+        self._gone = record, ProtocolSwitch(_OTHER.get(record.protocol), dict(members)), number
 
     def _protocol_switch(self, to: RebalanceProtocol) -> ProtocolSwitch | None:
         """The switch from the other protocol, with its members; None if the group did not switch just now."""
@@ -188,8 +191,15 @@ class _Follower:
         if self._protocol is RebalanceProtocol.CLASSIC:
             self._generations.reset()
             self._owners.clear()
-        self._protocol = RebalanceProtocol.CONSUMER
+        self._protocol = record.protocol
         self._add(self._epochs.epoch(record))
+
+
+_OTHER = {
+    RebalanceProtocol.CLASSIC: RebalanceProtocol.CONSUMER,
+    RebalanceProtocol.CONSUMER: RebalanceProtocol.CLASSIC,
+}
+"""What a group can become: a share or streams group nothing else; CONSUMER is any protocol with epochs here."""
 
 
 def _finished(steps: Sequence[HistoryStep]) -> tuple[HistoryStep, ...]:

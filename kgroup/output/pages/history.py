@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from kgroup.groups.history.crash_loops import crash_loop_words
 from kgroup.groups.history.follow import HistoryDelta
+from kgroup.groups.history.logged_changes import LoggedChange, LoggedChangeKind
 from kgroup.groups.history.summary import GroupHistory, last_rebalance_ms
 from kgroup.groups.next_commands import peek_group
 from kgroup.groups.timeline.steps import Cause, HistoryStep, Reason, Signature, SignatureKind, StepKind
@@ -27,7 +28,7 @@ from kgroup.output.pages.history_commits import (
     jump_line,
     move_text,
 )
-from kgroup.output.pages.history_picture import picture
+from kgroup.output.pages.history_picture import picture, short_name
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.durations import format_duration
 from kgroup.support.hint import Hint
@@ -36,6 +37,7 @@ from kgroup.support.units import plural
 
 _CAUSES = 6
 _NAMED_MEMBERS = 3
+_CHANGES = 5
 _HOUR_MS = 3_600_000
 
 HEADER = (
@@ -106,6 +108,7 @@ def event_lines(delta: HistoryDelta) -> Iterator[str]:
     """One line per event, oldest first: ``03:14:11Z  orders-svc  generation 148: leave enrich-3; 11 members, ...``."""
     history = delta.history
     lines = [(step.at_ms, step_line(step)) for step in history.steps]
+    lines += [(change.at_ms, change_text(change)) for change in history.changes]
     if history.commits is not None:
         lines += [(jump.at_ms, jump_line(jump, history.span.now_ms)) for jump in history.commits.jumps]
     if delta.began:
@@ -129,12 +132,13 @@ def _page(history: GroupHistory, verbose: bool, limit: int | None) -> Iterator[B
         yield Conclusion(following, (peek_group(history.group),) if history.crash_loops else ())
     yield LabelledLine("TOTAL", total_line(history))
     yield from (LabelledLine("CAUSE", line) for line in cause_lines(history))
-    if history.totals.rebalances:
+    if history.totals.rebalances and history.protocol is not RebalanceProtocol.SHARE:
         yield LabelledLine("MOVED", moved_line(history))
     if history.totals.returned:
         yield LabelledLine(
             "RETURNED", f"{history.totals.returned} times a static member returned to the same partitions"
         )
+    yield from (LabelledLine("CHANGED", line) for line in change_lines(history))
     if history.jumps and history.commits is None:
         yield LabelledLine("JUMPS", jumps_line(history))
     if history.jumps and history.commits is None:
@@ -144,7 +148,12 @@ def _page(history: GroupHistory, verbose: bool, limit: int | None) -> Iterator[B
         yield from picture(history.steps, verbose=verbose, limit=limit)
     if history.commits is not None:
         yield BlankLine()
-        yield from commits_blocks(history, history.commits, verbose)
+        if history.protocol is RebalanceProtocol.SHARE:
+            yield Prose(
+                ("A share group commits no offsets; CHANGED shows when its start offsets were set or deleted.",)
+            )
+        else:
+            yield from commits_blocks(history, history.commits, verbose)
     yield BlankLine()
     yield Prose(tuple(log_lines(history)))
 
@@ -243,22 +252,43 @@ def _span(from_ms: int, to_ms: int) -> str:
 
 
 def _most_frequent(members: Counter[str]) -> str:
-    named = [f"{name} ({count})" if count > 1 else name for name, count in members.most_common(_NAMED_MEMBERS)]
+    most = [(short_name(name), count) for name, count in members.most_common(_NAMED_MEMBERS)]
+    named = [f"{name} ({count})" if count > 1 else name for name, count in most]
     more = len(members) - len(named)
     return ", ".join(named) + (f" and {more} more" if more else "")
 
 
 def moved_line(history: GroupHistory) -> str:
-    """``1188 partitions, 1020 of them although their owner stayed (range)``."""
+    """``1188 partitions, 1020 of them although their owner stayed (range)``; ``4 tasks, ..., 2 to a standby``."""
     totals = history.totals
+    promoted = sum(step.promoted or 0 for step in history.steps)
+    thing = "task" if history.protocol is RebalanceProtocol.STREAMS else "partition"
     assignors = sorted({step.assignor for step in history.steps if step.assignor})
     if totals.moved_unknown and not totals.moved:
         return "unknown: no assignment before these, or some that could not be read"
     if not totals.moved and not totals.moved_unknown:
-        return "no partition"
-    moved = f"{plural(totals.moved, 'partition')}, {totals.moved_needlessly} of them although their owner stayed"
+        return f"no {thing}"
+    moved = f"{plural(totals.moved, thing)}, {totals.moved_needlessly} of them although their owner stayed"
+    if promoted:
+        moved += f", {promoted} to a member that had their state (standby or warm-up)"
     unknown = f"; unknown of {plural(totals.moved_unknown, 'rebalance')}" if totals.moved_unknown else ""
     return f"{moved}{' (' + ', '.join(assignors) + ')' if assignors else ''}{unknown}"
+
+
+def change_lines(history: GroupHistory) -> Iterator[str]:
+    """The newest changes, oldest first: ``03:14:11Z  offsets-set: orders (3 partitions), in 12ms``."""
+    if len(history.changes) > _CHANGES:
+        yield f"{plural(len(history.changes) - _CHANGES, 'change')} before these: -o json"
+    for change in history.changes[-_CHANGES:]:
+        yield f"{short_time(change.at_ms, history.span.now_ms)}  {change_text(change)}"
+
+
+def change_text(change: LoggedChange) -> str:
+    """``offsets-set: orders (3 partitions), in 12ms``."""
+    if change.took_ms is not None:
+        return f"{change.kind.value}: {change.text}, in {duration(change.took_ms)}"
+    pending = change.kind in (LoggedChangeKind.INITIALIZED, LoggedChangeKind.SET, LoggedChangeKind.DELETED)
+    return f"{change.kind.value}: {change.text}{', not finished' if pending else ''}"
 
 
 def jumps_line(history: GroupHistory) -> str:
@@ -353,7 +383,7 @@ def step_line(step: HistoryStep) -> str:
     """A step as a line of ``--follow``: ``generation 148: poll-interval-exceeded enrich-3; 11 members, 9 moved``."""
     if step.kind is StepKind.DELETED:
         return "the group was deleted"
-    kind = "epoch" if step.protocol is RebalanceProtocol.CONSUMER else "generation"
+    kind = "generation" if step.protocol is RebalanceProtocol.CLASSIC else "epoch"
     causes = ", ".join(reason_text(reason) for reason in step.reasons) or step.kind.value
     moved = "" if step.moved is None else f", {step.moved} moved ({step.moved_needlessly} although their owner stayed)"
     return f"{kind} {step.number}: {causes}; {plural(len(step.members), 'member')}{moved}"

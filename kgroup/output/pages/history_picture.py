@@ -19,6 +19,8 @@ _NAME = 18
 _HEAD, _TAIL = 6, 10
 _NARROWEST = 5
 
+_STREAMS_THREAD = re.compile(r"-([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}-StreamThread-(\d+)-consumer$")
+
 _SHORT = {
     Cause.JOIN: "join",
     Cause.LEAVE: "leave",
@@ -30,6 +32,9 @@ _SHORT = {
     Cause.PARTITIONS: "parts",
     Cause.LEADER_GONE: "leader",
     Cause.FOLLOW_UP: "coop",
+    Cause.TOPOLOGY: "topo",
+    Cause.SETTINGS: "set",
+    Cause.INITIALIZED: "init",
     Cause.UPGRADED: "up",
     Cause.DOWNGRADED: "down",
     Cause.RECREATED: "new",
@@ -44,6 +49,9 @@ _MEANING = {
     Cause.PARTITIONS: "partitions changed",
     Cause.LEADER_GONE: "leader gone",
     Cause.FOLLOW_UP: "second half of a cooperative rebalance",
+    Cause.TOPOLOGY: "another topology",
+    Cause.SETTINGS: "other settings of the assignment",
+    Cause.INITIALIZED: "partitions got their first start offsets",
     Cause.UPGRADED: "upgraded",
     Cause.DOWNGRADED: "downgraded",
     Cause.RECREATED: "group recreated",
@@ -63,7 +71,8 @@ def picture(steps: Sequence[HistoryStep], *, verbose: bool = False, limit: int |
     lanes = _lanes(shown)
     drawn = lanes if verbose else lanes[:_LANES]
     titles = [_title(step) for step in shown]
-    numbers = "EPOCH" if all(step.protocol is RebalanceProtocol.CONSUMER for step in shown) else "GENERATION"
+    classic = any(step.protocol is RebalanceProtocol.CLASSIC for step in shown)
+    numbers = "GENERATION" if classic else "EPOCH"
     columns = [
         Column(numbers),
         *(Column(title, right=True, drop=len(shown) - 1 - n) for n, title in enumerate(titles)),
@@ -126,11 +135,10 @@ def _cause_text(step: HistoryStep) -> str:
 
 
 def _spans(step: HistoryStep) -> tuple[str, str]:
-    """How long the rebalance took (consumer), and how long no commit was made (classic); empty if unknown."""
-    exact = step.protocol is RebalanceProtocol.CONSUMER and step.took_ms is not None
-    took = format_duration((step.took_ms or 0) / 1000) if exact else ""
-    classic = step.protocol is RebalanceProtocol.CLASSIC and step.quiet_ms is not None
-    return took, format_duration((step.quiet_ms or 0) / 1000) if classic else ""
+    """How long the rebalance took (not classic), and how long no commit was made (classic); empty if unknown."""
+    classic = step.protocol is RebalanceProtocol.CLASSIC
+    took = "" if classic or step.took_ms is None else format_duration(step.took_ms / 1000)
+    return took, format_duration(step.quiet_ms / 1000) if classic and step.quiet_ms is not None else ""
 
 
 def _not_done(step: HistoryStep) -> Cell:
@@ -160,7 +168,13 @@ def _natural_key(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(?a)(\d{1,9})", name)]
 
 
+def short_name(name: str) -> str:
+    """``app-1f2e3d4c-1`` for the client id of a thread of Kafka Streams, which has a whole uuid; other names as is."""
+    return _STREAMS_THREAD.sub(r"-\1-\2", name)
+
+
 def _lane_label(name: str) -> str:
+    name = short_name(name)
     return name if len(name) <= _NAME else f"{name[:_HEAD]}..{name[-_TAIL:]}"
 
 
@@ -181,7 +195,10 @@ def _cell(name: str, step: HistoryStep) -> Cell:
 
 
 def _partition_count(present: PresentMember) -> str:
-    return "?" if present.partitions is None else str(len(present.partitions))
+    if present.partitions is None:
+        return "?"
+    spares = 0 if present.spares is None else len(present.spares.standby | present.spares.warmup)
+    return f"{len(present.partitions)}+{spares}" if spares else str(len(present.partitions))
 
 
 def _omitted_line(hidden: Sequence[str], shown: Sequence[HistoryStep], earlier: int) -> str:
@@ -199,7 +216,8 @@ def _omitted_line(hidden: Sequence[str], shown: Sequence[HistoryStep], earlier: 
 def _legend(shown: Sequence[HistoryStep], drawn: Sequence[str]) -> Iterator[str]:
     """The meaning of the marks that are drawn."""
     present = [member for step in shown for member in step.members if member.name in drawn]
-    marks = ["4 = partitions held"]
+    streams = any(member.spares is not None for member in present)
+    marks = ["4 = active tasks; 4+1 = and a standby or warm-up task" if streams else "4 = partitions held"]
     if any(member.other for member in present):
         marks.append("* = other ones than before")
     if any(step.returned for step in shown):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import struct
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from kgroup.cluster.byte_reader import MalformedRecord, raw_topic_id
 from kgroup.cluster.byte_reader import topic_id as topic_id_of
 from kgroup.cluster.group_partition import partition_of
 from kgroup.cluster.offsets_topic.decode import decode, key_prefix
-from kgroup.cluster.offsets_topic.records import FOREIGN, ClassicMember, GroupMetadata, RecordType
+from kgroup.cluster.offsets_topic.records import ClassicMember, GroupMetadata, RecordType
 from kgroup.model.group_log import (
     CommitWritten,
     EpochWritten,
@@ -28,8 +29,13 @@ from kgroup.model.group_log import (
     MemberWritten,
     PatternResolved,
     RebalanceProtocol,
+    ShareStates,
+    ShareStatesWritten,
+    SpareTasks,
     TargetEpochWritten,
     TargetWritten,
+    Topology,
+    TopologyWritten,
     TransactionEnd,
     Unreadable,
 )
@@ -40,7 +46,7 @@ from tests.helpers.places import DATA
 LINES = [json.loads(line) for line in (DATA / "records.jsonl").read_text("utf-8").splitlines()]
 # Type 4, the topics of a group, has values only in Kafka 4.0, and is not read.
 RECORDS = [line for line in LINES if line["kind"] == "record" and line["type"] != 4]
-SKIPPED = [line for line in LINES if line["kind"] == "skipped" or line.get("type") == 4]
+SKIPPED = [line for line in LINES if line.get("type") == 4]
 PARTITIONS = [line for line in LINES if line["kind"] == "partition"]
 
 
@@ -60,8 +66,12 @@ def known(number: int | None) -> int | None:
     return None if number == -1 else number
 
 
-def partitions(topics: list[dict[str, Any]]) -> frozenset[TopicPartition]:
-    return frozenset(TopicPartition(topic["topicId"], number) for topic in topics for number in topic["partitions"])
+def partitions(topics: Iterable[dict[str, Any]], name: str = "topicId") -> frozenset[TopicPartition]:
+    return frozenset(TopicPartition(topic[name], number) for topic in topics for number in topic["partitions"])
+
+
+def tasks(value: dict[str, Any], kind: str) -> frozenset[TopicPartition]:
+    return partitions(value[kind], "subtopologyId")
 
 
 def classic_member(member: dict[str, Any]) -> ClassicMember:
@@ -81,14 +91,28 @@ def tombstone_of(kind: int, key: dict[str, Any]) -> object:
     match kind:
         case 0 | 1:
             return CommitWritten(*AT, key["topic"], key["partition"], None, "", None, None, TransactionEnd.PLAIN)
-        case 2 | 3:
-            return GroupDeleted(*AT, RebalanceProtocol.CLASSIC if kind == 2 else RebalanceProtocol.CONSUMER)
-        case 6:
-            return TargetEpochWritten(*AT, None)
+        case 2 | 3 | 11 | 17:
+            return GroupDeleted(*AT, PROTOCOLS[kind])
         case 16:
             return PatternResolved(*AT, key["regularExpression"], None)
-    of_member = {5: MemberWritten, 7: TargetWritten, 8: MemberAssignmentWritten}[kind]
+        case 6 | 12 | 20:
+            return TargetEpochWritten(*AT, None)
+        case 15:
+            return ShareStatesWritten(*AT, None)
+        case 23:
+            return TopologyWritten(*AT, None)
+    of_member = (
+        MemberWritten if kind in (5, 10, 19) else TargetWritten if kind in (7, 13, 21) else MemberAssignmentWritten
+    )
     return of_member(*AT, key["memberId"], None)
+
+
+PROTOCOLS = {
+    2: RebalanceProtocol.CLASSIC,
+    3: RebalanceProtocol.CONSUMER,
+    11: RebalanceProtocol.SHARE,
+    17: RebalanceProtocol.STREAMS,
+}
 
 
 def expected_of(kind: int, key: dict[str, Any], value: dict[str, Any]) -> object:
@@ -107,31 +131,68 @@ def expected_of(kind: int, key: dict[str, Any], value: dict[str, Any]) -> object
                 known(value.get("currentStateTimestamp")),
                 tuple(classic_member(member) for member in value["members"]),
             )
-        case 3:
-            return EpochWritten(*AT, value["epoch"], value.get("metadataHash") or None)
-        case 5:
+        case 3 | 11 | 17:
+            settings = value.get("lastAssignmentConfigs")
+            return EpochWritten(
+                *AT,
+                value["epoch"],
+                value.get("metadataHash") or None,
+                PROTOCOLS[kind],
+                value.get("validatedTopologyEpoch"),
+                None if settings is None else tuple((each["key"], each["value"]) for each in settings),
+            )
+        case 5 | 10 | 19:
             return MemberWritten(*AT, key["memberId"], member_details(value))
-        case 6:
+        case 6 | 12 | 20:
             return TargetEpochWritten(*AT, value["assignmentEpoch"])
-        case 7:
+        case 7 | 13:
             return TargetWritten(*AT, key["memberId"], partitions(value["topicPartitions"]))
-        case 8:
-            has, gives_back = partitions(value["assignedPartitions"]), partitions(value["partitionsPendingRevocation"])
+        case 8 | 14:
+            has, gives_back = (
+                partitions(value.get(name, ())) for name in ("assignedPartitions", "partitionsPendingRevocation")
+            )
             holding = MemberAssignment(value["memberEpoch"], value["state"] == 0, has, gives_back)
             return MemberAssignmentWritten(*AT, key["memberId"], holding)
-        case _:
+        case 16:
             return PatternResolved(*AT, key["regularExpression"], frozenset(value["topics"]))
+    return expected_of_streams(kind, key, value)
+
+
+def expected_of_streams(kind: int, key: dict[str, Any], value: dict[str, Any]) -> object:
+    """The same, of records that only share groups (15) or streams groups have."""
+    match kind:
+        case 15:
+            initializing, initialized = (
+                partitions(value[f"initializ{end}Topics"], "topicName") for end in ("ing", "ed")
+            )
+            deleting = frozenset(topic["topicName"] for topic in value["deletingTopics"])
+            return ShareStatesWritten(*AT, ShareStates(initializing, initialized, deleting))
+        case 21:
+            spares = SpareTasks(tasks(value, "standbyTasks"), tasks(value, "warmupTasks"))
+            return TargetWritten(*AT, key["memberId"], tasks(value, "activeTasks"), spares)
+        case 22:
+            spares = SpareTasks(tasks(value, "standbyTasks"), tasks(value, "warmupTasks"))
+            active, pending = tasks(value, "activeTasks"), tasks(value, "activeTasksPendingRevocation")
+            assignment = MemberAssignment(value["memberEpoch"], value["state"] == 1, active, pending, spares)
+            return MemberAssignmentWritten(*AT, key["memberId"], assignment)
+        case _:
+            reads = {
+                topic: each["subtopologyId"]
+                for each in value["subtopologies"]
+                for topic in (*each["sourceTopics"], *(one["name"] for one in each["repartitionSourceTopics"]))
+            }
+            return TopologyWritten(*AT, Topology(value["epoch"], len(value["subtopologies"]), reads))
 
 
 def member_details(value: dict[str, Any]) -> MemberDetails:
     classic = value.get("classicMemberMetadata")
     return MemberDetails(
-        value["instanceId"],
+        value.get("instanceId"),
         value["clientId"],
         value["clientHost"].removeprefix("/"),
-        frozenset(value["subscribedTopicNames"]),
-        value["subscribedTopicRegex"] or None,
-        known(value["rebalanceTimeoutMs"]),
+        frozenset(value.get("subscribedTopicNames", ())),
+        value.get("subscribedTopicRegex") or None,
+        known(value.get("rebalanceTimeoutMs")),
         classic["sessionTimeoutMs"] if classic else None,
     )
 
@@ -153,7 +214,7 @@ def test_group_is_in_the_key(line: dict[str, Any]) -> None:
     group = line["expected_key"].get("group", line["expected_key"].get("groupId"))
     prefix = key_prefix(line["type"], group)
     assert key.startswith(prefix)
-    if line["type"] in (2, 3, 6):
+    if line["type"] in (2, 3, 6, 11, 12, 15, 17, 20, 23):
         assert key == prefix
     assert not key.startswith(key_prefix(line["type"], group + "x"))
     assert not key.startswith(key_prefix(line["type"] + 1, group))
@@ -164,11 +225,9 @@ def test_every_type_and_version_is_in_the_vectors() -> None:
     assert seen == {
         *((1, version) for version in range(5)),
         *((2, version) for version in range(5)),
-        *((kind, 0) for kind in (0, 3, 5, 6, 7, 8, 16)),
+        *((kind.value, 0) for kind in RecordType if kind not in (1, 2)),
     }
-    # Of share and streams groups only the keys are read, from real ones in test_log_events.
-    decoded = {kind.value for kind in RecordType if kind not in FOREIGN}
-    assert {line["type"] for line in RECORDS if line["value"] is None} == decoded
+    assert {line["type"] for line in RECORDS if line["value"] is None} == set(RecordType)
 
 
 def as_record(line: dict[str, Any]) -> tuple[bytes, bytes]:
@@ -204,12 +263,12 @@ def test_a_version_without_a_layout_is_marked(line: dict[str, Any], version: int
 
 
 @pytest.mark.parametrize("line", SKIPPED, ids=names(SKIPPED))
-def test_groups_of_other_kinds_are_skipped(line: dict[str, Any]) -> None:
+def test_the_topics_of_kafka_40_are_skipped(line: dict[str, Any]) -> None:
     key = bytes.fromhex(line["key"])
     assert decoded(key, raw(line["value"])) is None
 
 
-@pytest.mark.parametrize("kind", [4, 9, *range(10, 16), *range(17, 24), 24, 32767, -1, -32768])
+@pytest.mark.parametrize("kind", [4, 9, 18, 24, 32767, -1, -32768])
 def test_unknown_types_are_skipped(kind: int) -> None:
     key = struct.pack(">h", kind) + b"\xff" * 40
     assert decoded(key, b"\xff" * 40) is None

@@ -13,15 +13,16 @@ from kgroup.cluster.offsets_topic.record_batches import Marker, RawRecord
 from kgroup.model.group_log import (
     CommitWritten,
     EpochWritten,
-    ForeignGroupWritten,
     GenerationWritten,
     GroupDeleted,
     MemberAssignmentWritten,
     MemberWritten,
     PatternResolved,
     RebalanceProtocol,
+    ShareStatesWritten,
     TargetEpochWritten,
     TargetWritten,
+    TopologyWritten,
     TransactionEnd,
     Unreadable,
 )
@@ -42,9 +43,19 @@ EVENTS: dict[int, type[object]] = {
     6: TargetEpochWritten,
     7: TargetWritten,
     8: MemberAssignmentWritten,
-    11: ForeignGroupWritten,
+    10: MemberWritten,
+    11: EpochWritten,
+    12: TargetEpochWritten,
+    13: TargetWritten,
+    14: MemberAssignmentWritten,
+    15: ShareStatesWritten,
     16: PatternResolved,
-    17: ForeignGroupWritten,
+    17: EpochWritten,
+    19: MemberWritten,
+    20: TargetEpochWritten,
+    21: TargetWritten,
+    22: MemberAssignmentWritten,
+    23: TopologyWritten,
 }
 
 
@@ -66,7 +77,7 @@ def test_kafkas_own_bytes(line: dict[str, Any]) -> None:
     if line["type"] == 4:
         assert event is None
         return
-    gone = line["value"] is None and line["type"] in (2, 3)
+    gone = line["value"] is None and line["type"] in (2, 3, 11, 17)
     assert type(event) is (GroupDeleted if gone else EVENTS[line["type"]])
     assert (event.log_offset, event.at_ms) == (7, 1_000)  # type: ignore[union-attr]
 
@@ -121,16 +132,31 @@ def test_tombstones_tell_of_which_protocol_they_are() -> None:
     for name, protocol in (
         ("classic group v0", RebalanceProtocol.CLASSIC),
         ("consumer group v0", RebalanceProtocol.CONSUMER),
+        ("share group v0", RebalanceProtocol.SHARE),
+        ("streams group v0", RebalanceProtocol.STREAMS),
     ):
         event = event_of(raw_of(named(name), value=None), TransactionEnd.PLAIN, {})
         assert event == GroupDeleted(7, 1_000, protocol)
 
 
-@pytest.mark.parametrize(("number", "type_"), [(11, "share"), (17, "streams")])
-@pytest.mark.parametrize("value", [None, b"", b"\0\x63 of a version that nobody knows"])
-def test_share_and_streams_groups_go_by_their_keys(number: int, type_: str, value: bytes | None) -> None:
+@pytest.mark.parametrize("number", [11, 17])
+@pytest.mark.parametrize("value", [b"", b"\0\x63 of a version that nobody knows"])
+def test_what_cannot_be_decoded_keeps_its_type(number: int, value: bytes) -> None:
     event = event_of(RawRecord(7, 1_000, key_prefix(number, "svc"), value, None), TransactionEnd.PLAIN, {})
-    assert event == ForeignGroupWritten(7, 1_000, type_, exists=value is not None)
+    assert isinstance(event, Unreadable)
+    assert event.record_type == number
+
+
+def test_topics_of_share_groups_go_by_id_and_tasks_of_streams_groups_by_subtopology() -> None:
+    raws = [raw_of(named(f"{of} assignment in state 1 v0")) for of in ("share", "streams")]
+    assert topic_ids(raws) == {BAZ}
+    share, streams = (event_of(raw, TransactionEnd.PLAIN, {BAZ: "orders"}) for raw in raws)
+    assert isinstance(share, MemberAssignmentWritten)
+    assert isinstance(streams, MemberAssignmentWritten)
+    assert share.holding is not None
+    assert share.holding.partitions == {("orders", 0), ("orders", 1)}
+    assert streams.holding is not None
+    assert streams.holding.partitions == {("0", 0), ("0", 1), ("1", 1)}
 
 
 def test_the_outcome_of_transactions() -> None:

@@ -213,7 +213,7 @@ def test_any_order_leaves_the_newest_record_of_each_member(events: list[Event]) 
     timeline, events = GroupTimeline(), logged(events, [0] * 25).events
     for event in events:
         timeline.add(event)
-    ends = [e.log_offset for e in events if isinstance(e, GroupDeleted) and e.protocol is RebalanceProtocol.CONSUMER]
+    ends = [e.log_offset for e in events if isinstance(e, GroupDeleted) and e.protocol is not RebalanceProtocol.CLASSIC]
     since = [event for event in events if event.log_offset > max(ends, default=-1)]
 
     details = {event.member_id: event.details for event in since if isinstance(event, MemberWritten)}

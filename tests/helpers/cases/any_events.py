@@ -22,8 +22,13 @@ from kgroup.model.group_log import (
     Partitions,
     PatternResolved,
     RebalanceProtocol,
+    ShareStates,
+    ShareStatesWritten,
+    SpareTasks,
     TargetEpochWritten,
     TargetWritten,
+    Topology,
+    TopologyWritten,
     TransactionEnd,
     Unreadable,
 )
@@ -45,6 +50,7 @@ def partitions(draw: st.DrawFn) -> Partitions:
 
 MAYBE_PARTITIONS = st.one_of(st.none(), partitions())
 TOPICS = st.frozensets(st.sampled_from(("t", "u")), max_size=2)
+SPARES = st.none() | st.builds(SpareTasks, partitions(), partitions())
 ZERO = st.just(0)
 
 GENERATION_MEMBER = st.builds(
@@ -63,7 +69,16 @@ EVENT = st.one_of(
         st.lists(GENERATION_MEMBER, max_size=4).map(tuple),
     ),
     st.builds(GroupDeleted, ZERO, ZERO, st.sampled_from(RebalanceProtocol)),
-    st.builds(EpochWritten, ZERO, ZERO, NUMBERS, st.none() | st.integers(0, 2)),
+    st.builds(
+        EpochWritten,
+        ZERO,
+        ZERO,
+        NUMBERS,
+        st.none() | st.integers(0, 2),
+        st.sampled_from((*[RebalanceProtocol.CONSUMER] * 3, RebalanceProtocol.SHARE, RebalanceProtocol.STREAMS)),
+        st.none() | st.integers(0, 2),
+        st.sampled_from((None, (), (("num.standby.replicas", "1"),))),
+    ),
     st.builds(
         MemberWritten,
         ZERO,
@@ -76,13 +91,20 @@ EVENT = st.one_of(
     ),
     st.builds(PatternResolved, ZERO, ZERO, st.just("p.*"), st.none() | TOPICS),
     st.builds(TargetEpochWritten, ZERO, ZERO, st.none() | NUMBERS),
-    st.builds(TargetWritten, ZERO, ZERO, MEMBERS, MAYBE_PARTITIONS),
+    st.builds(TargetWritten, ZERO, ZERO, MEMBERS, MAYBE_PARTITIONS, SPARES),
     st.builds(
         MemberAssignmentWritten,
         ZERO,
         ZERO,
         MEMBERS,
-        st.none() | st.builds(MemberAssignment, st.integers(-2, 6), st.booleans(), partitions(), partitions()),
+        st.none() | st.builds(MemberAssignment, st.integers(-2, 6), st.booleans(), partitions(), partitions(), SPARES),
+    ),
+    st.builds(ShareStatesWritten, ZERO, ZERO, st.none() | st.builds(ShareStates, partitions(), partitions(), TOPICS)),
+    st.builds(
+        TopologyWritten,
+        ZERO,
+        ZERO,
+        st.none() | st.builds(Topology, NUMBERS, NUMBERS, st.sampled_from(({}, {"t": "t"}))),
     ),
     st.builds(
         CommitWritten,

@@ -22,8 +22,13 @@ from kgroup.model.group_log import (
     Partitions,
     RebalanceProtocol,
     ScannedRange,
+    ShareStates,
+    ShareStatesWritten,
+    SpareTasks,
     TargetEpochWritten,
     TargetWritten,
+    Topology,
+    TopologyWritten,
     TransactionEnd,
     Unreadable,
 )
@@ -37,6 +42,13 @@ TOPIC = "orders"
 
 def of(*numbers: int, topic: str = TOPIC) -> Partitions:
     return frozenset(TopicPartition(topic, number) for number in numbers)
+
+
+def tasks(*names: str) -> Partitions:
+    """``tasks("0_3")``: partition 3 of subtopology 0."""
+    return frozenset(
+        TopicPartition(subtopology, int(number)) for subtopology, _, number in (n.partition("_") for n in names)
+    )
 
 
 def member(member_id: str, *numbers: int, **other: Any) -> GenerationMember:
@@ -110,8 +122,39 @@ class Log:
     def unreadable(self) -> Log:
         return self._add(Unreadable(*self._place(), "broken"))
 
-    def epoch(self, number: int, topics_hash: int | None = 7) -> Log:
-        return self._add(EpochWritten(*self._place(), number, topics_hash))
+    def epoch(self, number: int, topics_hash: int | None = 7, **other: Any) -> Log:
+        return self._add(EpochWritten(*self._place(), number, topics_hash, **other))
+
+    def share_epoch(self, number: int, topics_hash: int | None = 7) -> Log:
+        return self.epoch(number, topics_hash, protocol=RebalanceProtocol.SHARE)
+
+    def streams_epoch(self, number: int, topics_hash: int | None = 7, standbys: int | None = 0) -> Log:
+        settings = None if standbys is None else (("num.standby.replicas", str(standbys)),)
+        return self.epoch(number, topics_hash, protocol=RebalanceProtocol.STREAMS, settings=settings)
+
+    def states(self, initializing: Partitions, initialized: Partitions, *deleting: str) -> Log:
+        return self._add(
+            ShareStatesWritten(*self._place(), ShareStates(initializing, initialized, frozenset(deleting)))
+        )
+
+    def no_states(self) -> Log:
+        return self._add(ShareStatesWritten(*self._place(), None))
+
+    def topology(self, epoch: int, **reads: str) -> Log:
+        """``orders="0"``: subtopology 0 reads it."""
+        topology = Topology(epoch, len(set(reads.values())), reads)
+        return self._add(TopologyWritten(*self._place(), topology))
+
+    def task_target(self, epoch: int, **members: tuple[Partitions, Partitions]) -> Log:
+        """Active and standby tasks by member."""
+        for member_id, (active, standby) in members.items():
+            self._add(TargetWritten(*self._place(), member_id, active, SpareTasks(standby)))
+        return self._add(TargetEpochWritten(*self._place(), epoch))
+
+    def runs(self, member_id: str, epoch: int, active: Partitions, standby: Partitions = frozenset()) -> Log:
+        """A streams member has these tasks."""
+        assignment = MemberAssignment(epoch, True, active, frozenset(), SpareTasks(standby))
+        return self._add(MemberAssignmentWritten(*self._place(), member_id, assignment))
 
     def member(self, member_id: str, **other: Any) -> Log:
         given: dict[str, Any] = {
