@@ -13,13 +13,16 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.kstream.Materialized;
+import org.apache.kafka.streams.state.Stores;
 
 /**
  * Real Java clients, all in this process: BOOTSTRAP, then a command in each line of stdin.
  *
  * <p>consumer ID TOPICS KEY=VALUE...: TOPICS are a,b or java:PATTERN or re2j:PATTERN; it commits what it polled. With
  * poison=OFFSET it gets no further than that: it commits the same offset again each second.
- * share ID TOPICS KEY=VALUE...; streams ID FROM,TO KEY=VALUE...: copies by way of a repartition topic. close ID.
+ * share ID TOPICS KEY=VALUE...; streams ID FROM,TO KEY=VALUE...: copies by way of a repartition topic; with
+ * counts=NAME,... it counts too, in a store for each, which has a changelog. close ID.
  * A line of stdout is "ID ready", "ID closed", or "ID failed" and why. It ends with its stdin.
  */
 public class KafkaClients {
@@ -140,8 +143,13 @@ public class KafkaClients {
         settings.put("default.value.serde", Serdes.ByteArraySerde.class.getName());
         settings.putIfAbsent("commit.interval.ms", "200");
         settings.put("replication.factor", "1");
+        var counts = (String) settings.remove("counts");
         var builder = new StreamsBuilder();
-        builder.<byte[], byte[]>stream(topics[0]).selectKey((key, value) -> value).repartition().to(topics[1]);
+        var copied = builder.<byte[], byte[]>stream(topics[0]).selectKey((key, value) -> value).repartition();
+        copied.to(topics[1]);
+        for (String store : counts == null ? new String[0] : counts.split(",")) {
+            copied.groupByKey().count(Materialized.as(Stores.inMemoryKeyValueStore(store)));  // RocksDB is not there
+        }
         var streams = new KafkaStreams(builder.build(), settings);
         streams.setUncaughtExceptionHandler(error -> {
             say(id, "failed " + error);

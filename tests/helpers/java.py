@@ -107,10 +107,13 @@ class JavaClients:
         """A share consumer."""
         self._start("share", name, topics, {"group.id": group, "client.id": name})
 
-    def streams(self, name: str, source: str, target: str, protocol: str, directory: Path) -> None:
-        """A Streams application of that group protocol, classic or streams; its name is that of its group."""
-        settings = {"application.id": name, "group.protocol": protocol, "state.dir": str(directory)}
-        self._start("streams", name, f"{source},{target}", settings)
+    def streams(self, name: str, source: str, target: str, protocol: str, directory: Path, **settings: str) -> None:
+        """A Streams application of that group protocol, classic or streams; its name is that of its group.
+
+        ``application_id`` is the group of an instance with another name.
+        """
+        own = {"application.id": name, "group.protocol": protocol, "state.dir": str(directory)}
+        self._start("streams", name, f"{source},{target}", own | _dotted(settings))
 
     def close(self, name: str) -> None:
         """Stop one, as an application that is shut down does."""

@@ -17,6 +17,9 @@ from tests.helpers.places import DATA
 CONSUMER_GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 """kafka-consumer-groups.sh"""
 
+SHARE_GROUPS = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
+"""kafka-share-groups.sh"""
+
 SHIPPED_TOOL_FLAGS = (
     "-Xmx256M",
     "-server",
