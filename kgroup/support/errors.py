@@ -82,7 +82,7 @@ FOREIGN_OWNER = refusal_code(
     "foreign-owner",
     "changes",
     "A framework owns the offsets: Connect, Streams, Flink, Spark, or a share group.",
-    "Use the framework's tool, which the message names. Groups of type share and streams have list and history only.",
+    "Use the framework's tool, which the message names. Changes of share and streams groups are always refused.",
 )
 MOVED_SINCE = refusal_code(
     "moved-since",

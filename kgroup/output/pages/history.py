@@ -164,6 +164,9 @@ def headline(history: GroupHistory) -> str:
     if history.rebalancing:
         before = "" if last_ms is None else f", the one before {_ago(history, last_ms)} ago"
         return f"NOT OVER: a rebalance is under way ({history.span.state}){before}"
+    if history.span.state == "NotReady":
+        before = "" if last_ms is None else f", last rebalance {_ago(history, last_ms)} ago"
+        return f"NotReady: topics of the topology are missing, or have other numbers of partitions{before}"
     if last_ms is None:
         return f"no {'' if history.covered else 'known '}rebalance since {_since(history)}"
     if history.span.state == "Empty" and not history.crash_loops:

@@ -8,16 +8,28 @@ from typing import Any
 
 import pytest
 
+from kgroup.groups.history.follow import FollowCursor
+from kgroup.groups.history.offset_jumps import CommitAuthor
 from kgroup.groups.history.summary import GroupHistory
 from kgroup.model.group_log import GenerationMember
-from kgroup.output.pages.history import headline, log_lines, next_line, outcome, records, step_line, total_line
+from kgroup.output.pages.history import (
+    event_lines,
+    headline,
+    log_lines,
+    next_line,
+    outcome,
+    records,
+    step_line,
+    total_line,
+)
 from kgroup.output.pages.history_commits import jump_line, undo_lines
 from kgroup.support.cluster_ref import ClusterRef
 from tests.groups.history.test_crash_loops import begun, beside
 from tests.groups.history.test_signatures import rolling, start
 from tests.groups.timeline.test_consumer import grown
+from tests.groups.timeline.test_share_and_streams import ALL, running, shared
 from tests.helpers import pages
-from tests.helpers.cases.history import T0, Log, member
+from tests.helpers.cases.history import T0, Log, member, of, tasks
 
 CLUSTER = ClusterRef("id", "b1:9092", "prod")
 
@@ -386,3 +398,77 @@ def test_a_line_a_step_and_a_row_a_step() -> None:
     rows = list(records([history]).rows)
     assert len(rows) == 8
     assert rows[1][:6] == ("g", "classic", 11, "rebalance", "2026-11-21T03:00:10.000Z", "join pod-0")
+
+
+def test_a_share_group() -> None:
+    log = shared().at(40).states(of(0), of(0, 1)).at(41).states(of(), of(0, 1)).at(50).states(of(), of(1), "orders")
+    lines = drawn(log.history(now=60))
+
+    assert [line.split(maxsplit=1)[1] for line in lines if line.startswith("CHANGED")] == [
+        "03:00:00Z  offsets-initialized: orders (2 partitions), in 2s",
+        "03:00:40Z  offsets-set: orders (1 partition), in 1s",
+        "03:00:50Z  offsets-deleted: orders (1 partition), not finished",
+    ]
+    assert picture_of(lines, "EPOCH")["TOOK"] == ["0s", "0s", "5s"]
+    assert not any(line.startswith("MOVED") for line in lines)
+    assert "A share group commits no offsets;" in "".join(drawn(log.history(now=60, commits=True)))
+
+
+def test_the_newest_changes_and_how_many_before_them() -> None:
+    log = shared()
+    for at in range(20, 80, 10):
+        log.at(at).states(of(0), of(0, 1)).at(at + 1).states(of(), of(0, 1))
+
+    lines = [line for line in drawn(log.history(now=90)) if line.startswith("CHANGED")]
+
+    assert len(lines) == 6
+    assert lines[0].endswith("2 changes before these: -o json")
+
+
+def test_a_streams_group() -> None:
+    log = running().at(20).left("a/1").streams_epoch(5, 8, 1).at(22).task_target(5, **{"b/1": (ALL, tasks())})
+    lines = drawn(log.runs("b/1", 5, ALL).history(now=60))
+
+    moved = "4 tasks, 2 of them although their owner stayed, 1 to a member that had their state (standby or warm-up)"
+    assert any(line.startswith(f"MOVED  {moved}") for line in lines)
+    rows = picture_of(lines, "EPOCH")
+    assert (rows["a"], rows["b"]) == (["0", "4*", "2+1*", "."], [".", ".", "2+1", "4*"])
+    assert any(line.startswith("4 = active tasks; 4+1 = and a standby or warm-up task") for line in lines)
+
+
+def test_a_streams_group_has_no_undo() -> None:
+    log = running().commits((0, 1), 15, 20).at(30).left("a/1").left("b/1").streams_epoch(5, 8, 1).at(40).commit(0, 5)
+
+    (jump,) = log.history(now=60, commits=True, state="Empty").jumps
+
+    assert jump.by is CommitAuthor.NO_MEMBER
+    assert undo_commands(log.history(now=60, commits=True, state="Empty")) == [None]
+
+
+def test_threads_of_kafka_streams_have_short_names() -> None:
+    id_ = "orders-enrichment-9135c698-8cbb-4e6d-8972-3907d3d23597-StreamThread-1-consumer"
+    log = Log().member("a/1", client_id=id_).streams_epoch(2).member("b/1", client_id=id_.replace("9135", "b192"))
+
+    lines = drawn(log.streams_epoch(3).history(now=60))
+
+    assert picture_of(lines, "EPOCH").keys() >= {"orders..9135c698-1", "orders..b192c698-1"}
+    assert any(line.endswith("join: orders-enrichment-9135c698-1, orders-enrichment-b192c698-1") for line in lines)
+
+
+@pytest.mark.parametrize(("now", "since", "before"), [(60, 0, ", last rebalance 50s ago"), (3600, 600, "")])
+def test_a_streams_group_whose_topics_are_missing(now: int, since: int, before: str) -> None:
+    history = running().history(now=now, since=since, state="NotReady")
+
+    assert headline(history) == (
+        f"NotReady: topics of the topology are missing, or have other numbers of partitions{before}"
+    )
+
+
+def test_changes_are_followed() -> None:
+    log = shared()
+    cursor = FollowCursor(log.history(now=60))
+    delta = cursor.news(log.at(61).states(of(0), of(0, 1)).at(62).states(of(), of(0, 1)).history(now=63))
+
+    assert delta is not None
+    assert list(event_lines(delta)) == ["03:01:01Z  g  offsets-set: orders (1 partition), in 1s"]
+    assert cursor.news(log.history(now=64)) is None
