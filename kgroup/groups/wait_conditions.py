@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import msgspec
 
-from kgroup.groups.member_labels import labels
+from kgroup.groups.member_labels import labels, unsubscribed_topics
 from kgroup.model.groups import Group, Partition, RangeStatus
 from kgroup.model.hidden_commits import hidden_words
 from kgroup.model.topic_partition import TopicPartition
@@ -278,11 +278,14 @@ def total_lag(group: Group | None) -> int | None:
 
 
 def unread(group: Group) -> dict[TopicPartition, tuple[int, int]]:
-    """[first unread offset, log end) of each partition that is known to have unread records."""
-    ranges = {}
+    """[first unread offset, log end) of each partition that is known to have unread records.
+
+    Topics that the group has left are left out: it is not late with them, and they grow older for ever.
+    """
+    ranges, left = {}, unsubscribed_topics(group)
     for partition in group.partitions:
         log, commit = partition.log, partition.commit
-        if log is not None and _lag(partition):
+        if log is not None and partition.topic not in left and _lag(partition):
             first = log.start if commit is None else max(log.start, commit.offset)
             ranges[partition.tp] = (first, log.end)
     return ranges

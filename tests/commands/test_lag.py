@@ -354,3 +354,26 @@ def test_a_topic_that_was_left_before_a_rebalance(
     members.classic(group, topic)
     wait_for(lambda: world.groups()[group][1] == "preparingrebalance", "a member that joins")
     assert status() == (None, "no member subscribed to its topic before the rebalance that is under way")
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_is_not_late_with_a_topic_that_it_has_left(
+    kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, protocol: str, bystander: str
+) -> None:
+    topic, old, group = world.topic(name("orders")), world.topic(name("old")), name("svc")
+    world.produce(topic, 5)
+    world.produce(old, 10)
+    world.commit(group, {(topic, 0): 5, (old, 0): 4})
+    start = members.classic if protocol == "classic" else members.consumer
+    members.stable(start(group, topic), partitions=1)
+
+    (found,) = kgroup("lag", group, "--fail-on", "stop", "--max-lag-time", "1ms", "-o", "json").data
+    assert (found["lag"], found["lag_status"]) == (6, "unsubscribed")
+    assert (found["time_lag_ms"], found["oldest_partition"]) == (0, None)
+    (row,) = (row for row in found["partitions"] if row["topic"] == old)
+    assert row["time_lag_ms"] > 0
+    page = kgroup("describe", group).stdout
+    assert f"no member subscribes to {old}" in page
+    assert "only of topics that the group has left" in page.replace("\n  ", " ")
+    kgroup("lag", group, "--fail-on", "warn", exit_code=8)
+    kgroup("wait", group, "--for", "lag-time=1ms", "--within", "30s")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from kgroup.groups.wait_conditions import holds_without_group, parse_conditions, total_lag, unread
 from kgroup.model.groups import Group
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import UsageError
-from tests.helpers.cases.observed_groups import BEHIND, GONE, NOW_MS, TWO, UP_TO_DATE, group, partition, sight
+from tests.helpers.cases.observed_groups import BEHIND, GONE, NOW_MS, TWO, UP_TO_DATE, group, member, partition, sight
 
 
 @pytest.mark.parametrize(
@@ -108,6 +109,15 @@ def test_unread_ranges_begin_at_the_commit_or_the_log_start() -> None:
     }
     assert total_lag(group(partitions=rows[:4])) == 40 + 30 + 90
     assert total_lag(group(partitions=rows)) is None
+
+
+def test_a_group_is_not_late_with_a_topic_that_it_has_left() -> None:
+    reader = structs.replace(member(), subscription=("clicks",), assignment=())
+    found = group("Stable", reader, partitions=[partition(0, 60)])
+
+    assert unread(found) == {}
+    assert unread(structs.replace(found, state="PreparingRebalance")) == {("orders", 0): (60, 100)}
+    assert total_lag(found) == 40
 
 
 @pytest.mark.parametrize(

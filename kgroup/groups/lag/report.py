@@ -183,11 +183,10 @@ def sum_partitions(
 ) -> LagSum:
     """The sum of the partitions. The age is unknown if that of one is unknown or hidden, since it may be the oldest."""
     lags = [p.lag for p in partitions if p.lag is not None]
-    ages = [p.time_lag_ms for p in partitions if p.time_lag_ms is not None]
-    unread = [p for p in partitions if p.lag]
-    aged = [p for p in unread if p.time_lag_ms is not None]
-    # A topic that the group has left would make all rates unknown, and the group no slower.
+    # A topic that the group has left would make all rates unknown, and the group no slower or later.
     read = [p for p in partitions if p.status_result.status is not LagStatus.UNSUBSCRIBED] or partitions
+    ages = [p.time_lag_ms for p in read if p.time_lag_ms is not None]
+    aged = [p for p in read if p.lag and p.time_lag_ms is not None]
     rates_by_partition = [p.spans or _UNKNOWN_SPANS for p in read]
     spans = tuple(sum_rates([spans[n] for spans in rates_by_partition]) for n in range(len(SPANS_MS)))
     return LagSum(
@@ -196,8 +195,8 @@ def sum_partitions(
         partitions=tuple(partitions),
         lag=sum(lags) if lags else None,
         unknown=len(partitions) - len(lags),
-        time_lag_ms=max(ages) if ages and len(ages) == len(partitions) and not hidden else None,
-        largest=max(unread, key=attrgetter("lag"), default=None),
+        time_lag_ms=max(ages) if ages and len(ages) == len(read) and not hidden else None,
+        largest=max((p for p in partitions if p.lag), key=attrgetter("lag"), default=None),
         oldest=max(aged, key=attrgetter("time_lag_ms"), default=None),
         status_result=_worst(partitions, hidden),
         rates=_rates_of(read, spans),

@@ -37,7 +37,11 @@ class LagSumDocument(msgspec.Struct, frozen=True, kw_only=True):
 
     lag: Annotated[Count | None, "Unread records; null if unknown."]
     unknown_partition_count: Annotated[Count, "Partitions whose lag is unknown."]
-    time_lag_ms: Annotated[Ms | None, "Age of the first unread record; 0 if nothing is unread, null if unknown."]
+    time_lag_ms: Annotated[
+        Ms | None,
+        "Age of the first unread record; 0 if nothing is unread, null if unknown. A group's leaves out topics that it "
+        "has left.",
+    ]
     time_lag_at_least_ms: Annotated[
         Ms | None,
         "Age of the oldest unread record whose age is known: time_lag_ms, or less if that of another partition is "

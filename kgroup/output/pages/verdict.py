@@ -101,6 +101,8 @@ def measured_line(group: Group, report: GroupLag, evidence: LagEvidence) -> str:
 
 def _age(report: GroupLag, evidence: LagEvidence) -> str:
     oldest = report.total.oldest
+    if all(row.status is LagStatus.UNSUBSCRIBED for row in report.partitions if row.lag):
+        return "only of topics that the group has left"
     if oldest is None or oldest.time_lag_ms is None:
         return f"age unknown: {evidence.why_unknown(EvidenceSource.TIME)}"
     where = "" if oldest is report.total.largest else f" on {oldest.where}"

@@ -487,6 +487,27 @@ def test_the_lag_of_a_topic_that_the_group_has_left_breaks_no_bound(
 
 
 @pytest.mark.parametrize(
+    ("parts", "time_lag_ms", "oldest"),
+    [
+        ([*FINE, LEFT[0]], measured(*FINE).total.time_lag_ms, measured(*FINE).total.oldest),
+        ([Part(0, 0), LEFT[0]], 0, None),
+        (LEFT[:1], HOUR, "old"),
+    ],
+)
+def test_a_group_is_not_late_with_a_topic_that_it_has_left(
+    parts: list[Part], time_lag_ms: int, oldest: PartitionLag | str | None
+) -> None:
+    """Unless there is no other: then the row of the topic, too, has its age."""
+    total = measure_lag(group(parts, [READER]), evidence(parts)).total
+
+    assert total.time_lag_ms == time_lag_ms
+    found = None if total.oldest is None else total.oldest.partition.topic
+    assert found == (oldest if oldest is None or isinstance(oldest, str) else oldest.partition.topic)
+    assert total.largest is not None
+    assert total.largest.partition.topic == "old"
+
+
+@pytest.mark.parametrize(
     ("state", "topics", "status"),
     [
         ("PreparingRebalance", ("orders",), None),
