@@ -176,6 +176,7 @@ def test_errors_stand_on_the_name_of_a_cluster_and_the_model_on_errors() -> None
     assert of("kgroup.model.commit") == {"kgroup.model.numbers"}
     assert of("kgroup.model.groups") == {
         "kgroup.model.commit",
+        "kgroup.model.share_group",
         "kgroup.model.streaming_query",
         "kgroup.model.topic_partition",
         "kgroup.support.errors",

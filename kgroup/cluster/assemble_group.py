@@ -6,20 +6,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 import msgspec
+from msgspec.structs import replace
 
 from kgroup.cluster.coordinator.groups import GroupDescription
 from kgroup.cluster.coordinator.offset_fetch import CommittedOffsets
 from kgroup.cluster.topics import Layouts, TopicLayout
 from kgroup.model.commit import Commit
 from kgroup.model.groups import Coordinator, Group, LogRange, Member, Partition, RowError
+from kgroup.model.share_group import BrokerLag, ShareGroup
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotFound
+
+_NOT_COUNTED, _NONE_LEFT = BrokerLag(None), BrokerLag(0)
 
 
 class GroupParts(msgspec.Struct, frozen=True, dict=True):
     """What the coordinator returned for one group. ``committed`` is empty if offsets were not requested.
 
-    ``hidden`` are the commits that it left out, see ``Group.hidden_commits``.
+    ``hidden`` are the commits that it left out, see ``Group.hidden_commits``. ``lags`` are those of a share group,
+    whose ``committed`` are its start offsets; None for any other group.
     """
 
     name: str
@@ -27,6 +32,8 @@ class GroupParts(msgspec.Struct, frozen=True, dict=True):
     committed: CommittedOffsets | KgroupError
     coordinator: Coordinator | None
     hidden: tuple[TopicPartition, ...] | None = ()
+    lags: Mapping[TopicPartition, BrokerLag] | None = None
+    share: ShareGroup | None = None
 
     @property
     def commits(self) -> CommittedOffsets:
@@ -48,6 +55,7 @@ class GroupParts(msgspec.Struct, frozen=True, dict=True):
         """Every topic that the group has commits on, is assigned, or is subscribed to by name."""
         return {
             *(topic for topic, _ in self.commits),
+            *(topic for topic, _ in self.lags or ()),
             *(item.topic for member in self.described.members or () for item in member.assignment or ()),
             *(topic for member in self.described.members or () for topic in member.subscription or ()),
         }
@@ -59,7 +67,7 @@ class GroupParts(msgspec.Struct, frozen=True, dict=True):
         partition that was added, or that no member owns, is just what a user needs to see. A group that never had
         members (assign()) only has the partitions it commits to.
         """
-        partitions = {*self.commits, *self.owners}
+        partitions = {*self.commits, *self.owners, *(self.lags or ())}
         if self.described.protocol_type != "":
             for topic in self.topics:
                 layout = layouts.get(topic)
@@ -76,7 +84,7 @@ def assemble(
     leader: str | None,
 ) -> Group:
     """Build the group; a partition of ``partitions`` has an error if its commit or log could not be read."""
-    commits, owners, described = parts.commits, parts.owners, parts.described
+    commits, owners, described, lags = parts.commits, parts.owners, parts.described, parts.lags
     return Group(
         name=parts.name,
         type=described.type,
@@ -89,8 +97,11 @@ def assemble(
         group_epoch=described.group_epoch,
         assignment_epoch=described.assignment_epoch,
         members=_sorted_members(described.members),
-        partitions=tuple([_partition(tp, commits.get(tp), ranges.get(tp), owners.get(tp)) for tp in partitions]),
+        partitions=tuple([_partition(tp, commits.get(tp), ranges.get(tp), owners.get(tp)) for tp in partitions])
+        if lags is None
+        else tuple(_counted(tp, parts, ranges.get(tp), lags.get(tp, _NOT_COUNTED)) for tp in partitions),
         hidden_commits=parts.hidden,
+        share=parts.share,
     )
 
 
@@ -117,6 +128,20 @@ def _partition(
         owner,
         failed.code if failed else None,
     )
+
+
+def _counted(
+    tp: TopicPartition, parts: GroupParts, log: LogRange | KgroupError | None, counted: BrokerLag
+) -> Partition:
+    """A partition of a share group: without an owner, and with an error if no start offset was read.
+
+    One that has never had a record stays without a start offset: nothing of it can be unread.
+    """
+    partition = _partition(tp, parts.commits.get(tp), log, None)
+    if counted.lag is None and partition.commit is None and isinstance(log, LogRange) and log.start == log.end:
+        counted = _NONE_LEFT
+    unread = parts.committed.code if isinstance(parts.committed, KgroupError) else None
+    return replace(partition, counted=counted, error=partition.error or unread)
 
 
 def failures(

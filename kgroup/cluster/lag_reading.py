@@ -150,7 +150,7 @@ def _without_commit(tp: TopicPartition, view: LogView | KgroupError | None) -> P
 def _unread_span(partition: Partition, view: LogView | KgroupError | None, *, read_committed: bool) -> LogRange | None:
     """[first unread offset, end) of the partition: what a consumer gets next. None if unknown or empty."""
     commit, log = partition.commit, partition.log
-    if commit is None or log is None:
+    if commit is None or log is None or (partition.counted is not None and not partition.lag):
         return None
     start, end = max(commit.offset, log.start), log.end
     if isinstance(view, LogView):

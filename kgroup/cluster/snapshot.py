@@ -17,9 +17,11 @@ from kgroup.cluster.checkpoints.queries import QueryReader, no_query, query_part
 from kgroup.cluster.connection import ClusterConnection
 from kgroup.cluster.coordinator.groups import GroupDescription, GroupListing
 from kgroup.cluster.coordinator.offset_fetch import CommittedOffsets
+from kgroup.cluster.coordinator.share_groups import SWITCHED_OFF, ShareOffsets, describe_share, share_offsets
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.refresh_cache import CachedValue, RefreshCache
+from kgroup.cluster.share_settings import read_share_settings
 from kgroup.cluster.topic_visibility import may_hide_topics, read_hidden_commits
 from kgroup.cluster.topics import (
     Layouts,
@@ -33,6 +35,7 @@ from kgroup.cluster.topics import (
 )
 from kgroup.model.groups import Coordinator, Group, ListedGroup, LogRange, Positions, RowError
 from kgroup.model.hidden_commits import Hidden, hidden_notes
+from kgroup.model.share_group import SHARE, ShareGroup
 from kgroup.model.streaming_query import StreamingQuery, is_query
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.settings.model import Settings
@@ -50,6 +53,8 @@ if TYPE_CHECKING:
     from kgroup.model.migration_facts import OpenTransaction
 
 DESCRIBED_TYPES = ("classic", "consumer")
+"""The types of groups that commit offsets; verbs that change groups know these alone."""
+
 HIDDEN_FOR_S = 30.0
 """How long a result about hidden commits is reused, while the broker shows the same commits for the group."""
 
@@ -59,8 +64,8 @@ class SnapshotRequest(msgspec.Struct, frozen=True):
 
     ``generation_budget_s`` is how long to search ``__consumer_offsets``; 0 leaves out generation and leader. ``stable``
     turns each commit that an open transaction is about to replace into an error. ``hidden_budget_s`` is how long to
-    search ``__consumer_offsets`` for commits that the broker may hide from this user; 0: do not search. ``queries`` is
-    whether a streaming query may be asked for.
+    search ``__consumer_offsets`` for commits that the broker may hide from this user; 0: do not search. ``all_types``
+    is whether share groups and streaming queries may be asked for, ``settings`` whether those of share groups are read.
     """
 
     offsets: bool = True
@@ -68,7 +73,8 @@ class SnapshotRequest(msgspec.Struct, frozen=True):
     generation_budget_s: float = 1.0
     stable: bool = False
     hidden_budget_s: float = 1.0
-    queries: bool = False
+    all_types: bool = False
+    settings: bool = False
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -129,8 +135,7 @@ class Cluster(ClusterConnection):
 
     def member_counts(self, listed: Sequence[ListedGroup]) -> tuple[tuple[ListedGroup, ...], tuple[RowError, ...]]:
         """The listed groups with their number of members, and the errors of groups that could not be read."""
-        names = {kind: [g.name for g in listed if g.type == kind] for kind in DESCRIBED_TYPES}
-        described = self._ask(self._coordinators.describe, names["classic"], names["consumer"])
+        described = self._ask(self._describe, [g.name for g in listed], {g.name: g for g in listed})
         errors = tuple(
             RowError.of(answer, group=name)
             for name, answer in sorted(described.items())
@@ -151,15 +156,15 @@ class Cluster(ClusterConnection):
     def describe(self, groups: Sequence[ListedGroup | str], request: SnapshotRequest) -> Snapshot:
         """The groups as they are now.
 
-        A name without a type is requested as both types at once; if the group is neither, NotFound is in ``errors``.
-        Types that kgroup does not describe (share, streams) are not requested. A streaming query, ``spark:...``, is
-        read from its checkpoint. Raises Refused for one unless the request allows it.
+        A name without a type is requested as all types at once; if the group is of none, NotFound is in ``errors``.
+        Streams groups are not requested, nor share groups unless the request allows them. A streaming query,
+        ``spark:...``, is read from its checkpoint. Raises Refused for one unless the request allows it.
         """
         names = [each if isinstance(each, str) else each.name for each in groups]
         queries = [name for name in names if is_query(name)]
         if not queries:
             return self._ask(self._settled_snapshot, groups, request)
-        if not request.queries:
+        if not request.all_types:
             raise no_query(queries[0])
         others = [each for each, name in zip(groups, names, strict=True) if not is_query(name)]
         snapshots = [self._describe_queries(queries, request)]
@@ -267,19 +272,22 @@ class Cluster(ClusterConnection):
 
     async def _snapshot(self, groups: Sequence[ListedGroup | str], request: SnapshotRequest) -> Snapshot:
         listed = {group.name: group for group in groups if isinstance(group, ListedGroup)}
+        types = (*DESCRIBED_TYPES, SHARE) if request.all_types else DESCRIBED_TYPES
         names = [
             group if isinstance(group, str) else group.name
             for group in groups
-            if isinstance(group, str) or group.type in DESCRIBED_TYPES
+            if isinstance(group, str) or group.type in types
         ]
+        # A share group has no commits; what is asked without a type may be one.
+        may_commit = [name for name in names if name not in listed or listed[name].type != SHARE]
         await self._client.gather([self._coordinators.locate(names), self._coordinators.count_partitions()])
         committed: dict[str, CommittedOffsets | KgroupError]
         errors: list[RowError] = []
         search_hidden = request.offsets and request.hidden_budget_s > 0
         described, committed, may_hide = await self._client.gather(
             [
-                self._coordinators.describe(*(_of_type(kind, names, listed) for kind in DESCRIBED_TYPES)),
-                self._coordinators.committed(names if request.offsets else (), stable=request.stable),
+                self._describe(names, listed, types),
+                self._coordinators.committed(may_commit if request.offsets else (), stable=request.stable),
                 may_hide_topics(self._client) if search_hidden else _no(),
             ]
         )
@@ -287,17 +295,23 @@ class Cluster(ClusterConnection):
         if behind and not request.stable:
             older, commits = await self._client.gather(
                 [
-                    self._coordinators.describe(
-                        *(_of_type(kind, behind, listed) for kind in DESCRIBED_TYPES), up_to_date=False
+                    self._describe(behind, listed, types, up_to_date=False),
+                    self._coordinators.committed(
+                        [name for name in may_commit if name in behind] if request.offsets else (), up_to_date=False
                     ),
-                    self._coordinators.committed(behind if request.offsets else (), up_to_date=False),
                 ]
             )
             described, committed = described | older, committed | commits
             errors += [RowError.of(behind_group(), group=name) for name in behind]
         if any(isinstance(answer, NotAuthorized) for answer in described.values()) and not listed:
             listed = {group.name: group for group in (await self._coordinators.list_groups()).groups}
-        existing = {name: offsets for name, offsets in committed.items() if not isinstance(described[name], NotFound)}
+        share = {name for name in names if _is_share(described[name], listed.get(name))}
+        existing = {
+            name: offsets
+            for name, offsets in committed.items()
+            if name not in share and not isinstance(described[name], NotFound)
+        }
+        starts, settings = await self._read_share_groups(sorted(share), described, request)
         hidden = await self._find_hidden(existing, request) if may_hide else {}
         notes = tuple(hidden_notes(hidden))
         parts = []
@@ -309,8 +323,52 @@ class Cluster(ClusterConnection):
                 answer = _from_listing(listed.get(name), answer) if readable else None
             if answer is not None:
                 coordinator = self._coordinators.coordinator(name)
+                if name in share:
+                    parts.append(_share_parts(name, answer, coordinator, starts.get(name), settings.get(name)))
+                    continue
                 parts.append(GroupParts(name, answer, committed.get(name, {}), coordinator, hidden.get(name, ())))
         return await self._complete(parts, errors, notes, request)
+
+    async def _describe(
+        self,
+        names: Sequence[str],
+        listed: Mapping[str, ListedGroup],
+        types: Sequence[str] = (*DESCRIBED_TYPES, SHARE),
+        *,
+        up_to_date: bool = True,
+    ) -> dict[str, GroupDescription | KgroupError]:
+        """The groups' descriptions, as the types that they have or may have."""
+        described: dict[str, GroupDescription | KgroupError]
+        classic, consumer = (_of_type(kind, names, listed) for kind in DESCRIBED_TYPES)
+        share = _of_type(SHARE, names, listed) if SHARE in types else []
+        described, as_share = await self._client.gather(
+            [
+                self._coordinators.describe(classic, consumer, up_to_date=up_to_date),
+                describe_share(self._coordinators, share, up_to_date=up_to_date),
+            ]
+        )
+        for name, answer in as_share.items():
+            # Where they are switched off, the brokers say so of every name.
+            unknown = isinstance(answer, NotFound) or (isinstance(answer, KgroupError) and answer.code == SWITCHED_OFF)
+            if name not in described or (isinstance(described[name], NotFound) and not unknown):
+                described[name] = answer
+        return described
+
+    async def _read_share_groups(
+        self,
+        names: Sequence[str],
+        described: Mapping[str, GroupDescription | KgroupError],
+        request: SnapshotRequest,
+    ) -> tuple[dict[str, ShareOffsets | KgroupError], dict[str, ShareGroup]]:
+        """Start offsets and settings of the share groups that could be described, as far as they are asked for."""
+        known = [name for name in names if isinstance(described[name], GroupDescription)]
+        starts, settings = await self._client.gather(
+            [
+                share_offsets(self._coordinators, known if request.offsets else ()),
+                read_share_settings(self._client, known if request.settings else ()),
+            ]
+        )
+        return starts, settings
 
     async def _find_hidden(
         self, committed: Mapping[str, CommittedOffsets | KgroupError], request: SnapshotRequest
@@ -393,6 +451,22 @@ def _logged_parts(state: LoggedState, leader: Coordinator | None) -> GroupParts:
     )
     commits: CommittedOffsets = dict(state.commits)
     return GroupParts(state.name, described, commits, leader)
+
+
+def _is_share(answer: GroupDescription | KgroupError, listed: ListedGroup | None) -> bool:
+    return answer.type == SHARE if isinstance(answer, GroupDescription) else listed is not None and listed.type == SHARE
+
+
+def _share_parts(
+    name: str,
+    described: GroupDescription,
+    coordinator: Coordinator | None,
+    starts: ShareOffsets | KgroupError | None,
+    settings: ShareGroup | None,
+) -> GroupParts:
+    """A share group as what a coordinator would report of another one: its start offsets are its commits."""
+    committed, lags = starts if isinstance(starts, tuple) else ({} if starts is None else starts, {})
+    return GroupParts(name, described, committed, coordinator, lags=lags, share=settings or ShareGroup())
 
 
 def _of_type(kind: str, names: Sequence[str], listed: Mapping[str, ListedGroup]) -> list[str]:

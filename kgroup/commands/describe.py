@@ -70,7 +70,9 @@ class DescribeView:
         # CSV of partitions or members has no column for the generation.
         undated = output is Format.NAME or (output is Format.CSV and self.part is not DescribePart.STATE)
         dated = not self.no_generation and not undated
-        return SnapshotRequest(offsets, offsets, generation_budget_s=scan_s if dated else 0, queries=True)
+        return SnapshotRequest(
+            offsets, offsets, generation_budget_s=scan_s if dated else 0, all_types=True, settings=offsets
+        )
 
     def judges(self, output: Format) -> bool:
         """Whether the output has a place for a verdict."""
@@ -167,7 +169,7 @@ def _once(run: Invocation, which: Selection, view: DescribeView, scan_s: float) 
         if at_a_time is None or named is not None:
             yield from _outcomes(run, view, cluster, scan_s, snapshots(run.reporter, cluster, which, want), named)
             return
-        listed = describable_groups(run.reporter, cluster, which, queries=True)
+        listed = describable_groups(run.reporter, cluster, which, all_types=True)
         add_generations = None
         if view.judges(run.format) and len(listed.groups) > MOST_GROUPS:
             budget_s = view.snapshot_request(run.format, scan_s).generation_budget_s

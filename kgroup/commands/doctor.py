@@ -30,7 +30,7 @@ from kgroup.support.errors import NotFound, UsageError
 from kgroup.support.hint import Hint
 from kgroup.support.units import plural
 
-_WANT = SnapshotRequest(generation_budget_s=0, queries=True)
+_WANT = SnapshotRequest(generation_budget_s=0, all_types=True, settings=True)
 _SINCE, _BUDGET = "1h", "5s"
 
 

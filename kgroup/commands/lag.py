@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 check_option = partial(typer.Option, rich_help_panel="As a check (exit 8)")
 
-_WANT = SnapshotRequest(generation_budget_s=0, queries=True)
+_WANT = SnapshotRequest(generation_budget_s=0, all_types=True)
 _DEFAULT_BUDGET = "5s"
 _NO_TIME = "--no-time"
 _DOCUMENTS = (Format.JSON, Format.YAML)

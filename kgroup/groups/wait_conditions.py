@@ -292,7 +292,8 @@ def unread(group: Group) -> dict[TopicPartition, tuple[int, int]]:
 
 
 def _lag(partition: Partition) -> int | None:
-    if partition.commit is None and partition.log is not None and partition.error is None:
+    counted = partition.counted is not None
+    if partition.commit is None and partition.log is not None and partition.error is None and not counted:
         return partition.log.end - partition.log.start
     # A commit above the log end is not a lag of 0: the topic was recreated, and the consumer will be reset.
     return None if partition.error or partition.out_of_range is RangeStatus.ABOVE_LOG_END else partition.lag
@@ -310,6 +311,8 @@ def _lag_unknown(observation: Observation) -> str | None:
     for partition in group.partitions:
         if _lag(partition) is None:
             why = partition.error or ("is committed above the log end" if partition.out_of_range else "no log range")
+            if partition.counted is not None and not partition.error:
+                why = "has no start offset" if partition.commit is None else "is not counted by the broker"
             return f"lag unknown, {partition.tp} {why}"
     return None
 

@@ -13,6 +13,7 @@ from typing import Annotated
 import msgspec
 
 from kgroup.model.commit import Commit
+from kgroup.model.share_group import SHARE, BrokerLag, ShareGroup
 from kgroup.model.streaming_query import StreamingQuery
 from kgroup.model.topic_partition import PartitionValue, TopicPartition
 from kgroup.support.errors import ExitCode, KgroupError
@@ -187,7 +188,8 @@ class Positions(msgspec.Struct, frozen=True, dict=True):
 class Partition(msgspec.Struct, frozen=True, gc=False):
     """A partition of a group: its commit, its log and its owner. ``log`` None: not read, ``error`` is the reason.
 
-    ``tp.topic`` is ``topic`` without the call of a property, for loops over all partitions of a cluster.
+    ``tp.topic`` is ``topic`` without the call of a property, for loops over all partitions of a cluster. Of a share
+    group the commit is its start offset, ``counted`` its lag, and there is no owner: ``Group.readers`` has its members.
     """
 
     tp: TopicPartition
@@ -195,6 +197,7 @@ class Partition(msgspec.Struct, frozen=True, gc=False):
     log: LogRange | None
     owner: Member | None
     error: str | None
+    counted: BrokerLag | None = None
 
     @property
     def topic(self) -> str:
@@ -208,8 +211,11 @@ class Partition(msgspec.Struct, frozen=True, gc=False):
     def lag(self) -> int | None:
         """The number of unread offsets in the log; None without a commit or without the log's range.
 
-        Offsets below the log start do not count: committed 5, log [100, 120) is a lag of 20.
+        Offsets below the log start do not count: committed 5, log [100, 120) is a lag of 20. Of a share group it is
+        what the broker counts.
         """
+        if self.counted is not None:
+            return self.counted.lag
         commit, log = self.commit, self.log
         if commit is None or log is None:
             return None
@@ -247,13 +253,14 @@ def is_of_consumers(protocol_type: str | None) -> bool:
 class Group(msgspec.Struct, frozen=True, dict=True):
     """A group at one moment.
 
-    ``type`` is classic, consumer or query. ``generation`` and ``leader`` belong to classic groups; they are None if
-    they were not found in ``__consumer_offsets``. ``group_epoch`` and ``assignment_epoch`` belong to consumer groups.
+    ``type`` is classic, consumer, share or query. ``generation`` and ``leader`` belong to classic groups; they are None
+    if they were not found in ``__consumer_offsets``. Classic groups have no ``group_epoch`` and ``assignment_epoch``.
     ``protocol_type`` is "consumer", "" for a group that only stores offsets, or another framework's.
     ``members`` is None if this user may not see them. ``hidden_commits`` are the (topic, partition) of commits that
     are in ``__consumer_offsets`` but missing from the broker's answer, because this user may not DESCRIBE the topic.
     None: it is not known whether some are missing. Hidden commits are not in ``partitions``.
     ``query`` is the streaming query that it is, with its offsets as commits and without members; None for a group.
+    ``share`` is what a share group has besides, None for any other.
     """
 
     name: str
@@ -270,6 +277,28 @@ class Group(msgspec.Struct, frozen=True, dict=True):
     partitions: Sequence[Partition]
     hidden_commits: tuple[TopicPartition, ...] | None = ()
     query: StreamingQuery | None = None
+    share: ShareGroup | None = None
+
+    @property
+    def is_share(self) -> bool:
+        """Whether it is a share group: its members share partitions, and it commits nothing."""
+        return self.type == SHARE
+
+    @property
+    def commits_to_kafka(self) -> bool:
+        """Whether its offsets and its past are in ``__consumer_offsets``: a classic or a consumer group."""
+        return self.query is None and not self.is_share
+
+    @cached_property
+    def readers(self) -> Mapping[TopicPartition, tuple[Member, ...]]:
+        """The members that each assigned partition has: one, or of a share group several."""
+        readers: dict[TopicPartition, tuple[Member, ...]] = {}
+        for member in self.members or ():
+            for item in member.assignment or ():
+                for number in item.partitions:
+                    tp = TopicPartition(item.topic, number)
+                    readers[tp] = (*readers.get(tp, ()), member)
+        return readers
 
     @property
     def is_simple(self) -> bool:
@@ -309,7 +338,9 @@ class Group(msgspec.Struct, frozen=True, dict=True):
             partition_count=len(self.partitions),
             unassigned_partition_count=None
             if members is None or any(member.assignment is None for member in members)
-            else sum(partition.owner is None for partition in self.partitions),
+            else sum(partition.owner is None for partition in self.partitions)
+            if not self.is_share
+            else sum(partition.tp not in self.readers for partition in self.partitions),
             lag=sum(lags) if lags else None,
         )
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import msgspec
 
+from kgroup.cluster.coordinator.share_groups import SWITCHED_OFF
 from kgroup.cluster.snapshot import Cluster
 from kgroup.groups.selection import Selection, check_expected
 from kgroup.model.groups import ListedGroup, RowError
@@ -35,7 +36,7 @@ def read_listing(
 
     Raises as ``choose_groups`` does, and NotFound for an unknown broker.
     """
-    selected = choose_groups(reporter, cluster, replace(which, expect=None), queries=True)
+    selected = choose_groups(reporter, cluster, replace(which, expect=None), all_types=True)
     groups = selected.groups
     if coordinator is not None:
         if coordinator not in cluster.brokers:
@@ -48,6 +49,9 @@ def read_listing(
         groups, active_ms = _idle(reporter, cluster, groups, idle_s)
     check_expected(which, len(groups))
     groups, failed = cluster.member_counts(groups)
+    if off := next((each for each in failed if each.code == SWITCHED_OFF), None):
+        reporter.note(off.message)
+        failed = tuple(each for each in failed if each.code != SWITCHED_OFF)
     # Both steps may report the same missing right: choosing a topic's groups, and counting members.
     return ActivityListing(groups, active_ms, tuple(dict.fromkeys(selected.errors + failed)))
 

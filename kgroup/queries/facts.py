@@ -110,7 +110,7 @@ def read_facts(
     from kgroup.queries.migration_evidence import read_evidence
 
     pasts = facts.logs.pasts
-    of_kafka = [group for group in groups if group.query is None]
+    of_kafka = [group for group in groups if group.commits_to_kafka]
     evidence, unknown = read_evidence(cluster, of_kafka, facts.layouts, now_ms, need.readiness, pasts)
     return {name: replace(each, migration=evidence.get(name), unknown_pasts=unknown) for name, each in read.items()}
 
@@ -118,7 +118,7 @@ def read_facts(
 def _read_lag_facts(
     cluster: Cluster, groups: Sequence[Group], need: Need, now_ms: int, own: Callable[[], OwnChanges]
 ) -> tuple[LagFacts, dict[str, GroupFacts]]:
-    of_kafka = [group for group in groups if group.query is None]
+    of_kafka = [group for group in groups if group.commits_to_kafka]
     since_ms = {group.name: now_ms - (need.span_ms or _span_of(group, need)) for group in of_kafka}
     back = LookBack(
         moments_ms=tuple(now_ms - span_ms for span_ms in (*RATES_MS, *(PAST_MS if need.past else ()))),
@@ -329,13 +329,14 @@ def _unknown(
     unusable: Collection[TopicPartition],
 ) -> Iterator[tuple[EvidenceSource, str]]:
     """The data that could not be read, each with the reason."""
-    if log_facts is None:
+    if log_facts is None and not group.is_share:
         why = need.no_log or facts.logs.unread.get(group.name) or "not read"
         yield EvidenceSource.COMMITS, why
         if need.state:
             yield EvidenceSource.STATE, why
-    elif need.state and log_facts.state_since_ms is None and (stopped := facts.logs.logs[group.name].reach.stopped):
-        yield EvidenceSource.STATE, stopped
+    elif log_facts and need.state and log_facts.state_since_ms is None:
+        stopped = facts.logs.logs[group.name].reach.stopped
+        yield from ((EvidenceSource.STATE, stopped),) if stopped else ()
     yield from _unknown_times(group, need, firsts, unusable)
     if facts.retention is not None:
         closed = (p.tp.topic for p in group.partitions if facts.retention.settings.get(p.tp.topic) is None and p.lag)

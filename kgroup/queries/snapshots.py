@@ -26,6 +26,7 @@ from kgroup.groups.selection import (
 )
 from kgroup.model.groups import ListedGroup, RowError
 from kgroup.model.reporter import Reporter
+from kgroup.model.share_group import SHARE
 from kgroup.model.streaming_query import QUERY, StreamingQuery, is_query
 from kgroup.support.errors import FOREIGN_OWNER, KgroupError, NotFound, Refused
 from kgroup.support.hint import Hint
@@ -44,8 +45,8 @@ class ListedGroups(msgspec.Struct, frozen=True):
     errors: tuple[RowError, ...]
 
 
-def choose_groups(reporter: Reporter, cluster: Cluster, which: Selection, *, queries: bool = False) -> ListedGroups:
-    """The groups that ``which`` selects, ordered by name; with ``queries`` also the context's streaming queries.
+def choose_groups(reporter: Reporter, cluster: Cluster, which: Selection, *, all_types: bool = False) -> ListedGroups:
+    """The groups that ``which`` selects, ordered by name; with ``all_types`` also the context's queries.
 
     Raises NotFound and NotAuthorized as ``kgroup.groups.selection`` does, and Refused if ``--expect`` is another
     number, and NotFound for topics that do not exist and that no group uses. If no group matches and a broker did not
@@ -54,7 +55,7 @@ def choose_groups(reporter: Reporter, cluster: Cluster, which: Selection, *, que
     listing = cluster.list_groups()
     if note := visibility_note(listing.groups, listing.complete):
         reporter.note(note)
-    read = _read_queries(cluster, which) if queries else {}
+    read = _read_queries(cluster, which) if all_types else {}
     listed = (*listing.groups, *(listed_query(name, query) for name, query in read.items()))
     listing = replace(listing, groups=tuple(sorted(listed, key=lambda group: group.name)))
     choice = _choice(which, listing, cluster.ref.label)
@@ -67,7 +68,7 @@ def choose_groups(reporter: Reporter, cluster: Cluster, which: Selection, *, que
     if which.topic:
         missing = cluster.check_topics(which.topics.names)
         # This user may describe these topics, checked above; hidden commits on other topics do not matter here.
-        request = SnapshotRequest(logs=False, generation_budget_s=0, hidden_budget_s=0, queries=queries)
+        request = SnapshotRequest(logs=False, generation_budget_s=0, hidden_budget_s=0, all_types=all_types)
         about: set[str] = set()
         for at in range(0, len(groups), GROUPS_AT_A_TIME):
             snapshot = cluster.describe(groups[at : at + GROUPS_AT_A_TIME], request)
@@ -127,16 +128,17 @@ def snapshots(
     if names_only(which) and not which.topic:
         yield _by_name(cluster, which, request, verb)
         return
-    listed = describable_groups(reporter, cluster, which, verb, queries=request.queries)
+    listed = describable_groups(reporter, cluster, which, verb, all_types=request.all_types)
     yield from batches(cluster, listed, request, at_a_time)
 
 
 def describable_groups(
-    reporter: Reporter, cluster: Cluster, which: Selection, verb: str = "", *, queries: bool = False
+    reporter: Reporter, cluster: Cluster, which: Selection, verb: str = "", *, all_types: bool = False
 ) -> ListedGroups:
     """The groups that ``which`` selects and kgroup can describe. Raises as ``snapshots`` does."""
-    listed = choose_groups(reporter, cluster, which, queries=queries)
-    return ListedGroups(_described(reporter, which, listed.groups, verb), listed.errors)
+    listed = choose_groups(reporter, cluster, which, all_types=all_types)
+    foreign = exclude_foreign(reporter, which, listed.groups, verb=verb, all_types=all_types)
+    return ListedGroups(tuple(group for group in listed.groups if group.name not in foreign), listed.errors)
 
 
 def batches(
@@ -160,7 +162,7 @@ def in_parts(
     if at_once or names_only(which):
         read = list(snapshots(reporter, cluster, which, request))
         return sum(len(each.groups) for each in read), ((len(each.groups), each) for each in read)
-    listed = describable_groups(reporter, cluster, which, queries=request.queries)
+    listed = describable_groups(reporter, cluster, which, all_types=request.all_types)
     parts = by_log_partition(listed.groups, cluster.count_log_partitions(), GROUPS_AT_A_TIME)
     failed = [(0, Snapshot((), listed.errors, ()))] if listed.errors else []
     read_parts = ((len(part), _without_vanished(cluster, cluster.describe(part, request))) for part in parts)
@@ -197,7 +199,15 @@ def _by_name(cluster: Cluster, which: Selection, request: SnapshotRequest, verb:
         check_expected(which, len(known_names))
         return snapshot
     listing = cluster.list_groups()
-    refuse_foreign([group for group in listing.groups if group.name in missing], verb)
+    of_them = [group for group in listing.groups if group.name in missing]
+    refuse_foreign(of_them, verb, all_types=request.all_types)
+    if share := [group for group in of_them if group.type == SHARE]:
+        # Where share groups are switched off, the brokers do not say which of all names is one.
+        again = cluster.describe(share, request)
+        others = [error for error in snapshot.errors if error.group not in {group.name for group in share}]
+        snapshot = Snapshot((*snapshot.groups, *again.groups), (*others, *again.errors), snapshot.notes)
+        known_names |= {group.name for group in again.groups}
+        missing = [name for name in missing if name not in {group.name for group in share}]
     listed = {group.name for group in listing.groups}
     absent = [name for name in missing if name not in listed]
     unknown = unknown_groups(absent, listing.groups, cluster.ref.label)
@@ -210,23 +220,25 @@ def _by_name(cluster: Cluster, which: Selection, request: SnapshotRequest, verb:
     return replace(snapshot, errors=(*others, *([RowError.of(unknown)] if absent else ())))
 
 
-def _described(
-    reporter: Reporter, which: Selection, groups: Sequence[ListedGroup], verb: str
-) -> tuple[ListedGroup, ...]:
-    """The groups that kgroup can describe. Raises Refused for a named one that it cannot."""
-    foreign = exclude_foreign(reporter, which, groups, verb=verb)
-    return tuple(group for group in groups if group.name not in foreign)
-
-
 def exclude_foreign(
-    reporter: Reporter, which: Selection, groups: Sequence[ListedGroup], source: str = "", verb: str = ""
+    reporter: Reporter,
+    which: Selection,
+    groups: Sequence[ListedGroup],
+    source: str = "",
+    verb: str = "",
+    *,
+    all_types: bool = False,
 ) -> frozenset[str]:
-    """The names of the share and streams groups among these, with a note. Raises Refused for a named one."""
-    foreign = [group for group in groups if group.type not in (*DESCRIBED_TYPES, QUERY)]
-    refuse_foreign([group for group in foreign if group.name in names_of(which)], verb)
+    """The names of the share and streams groups among these, with a note. Raises Refused for a named one.
+
+    With ``all_types`` share groups are none of them.
+    """
+    foreign = [group for group in groups if _is_foreign(group, all_types=all_types)]
+    refuse_foreign([group for group in foreign if group.name in names_of(which)], verb, all_types=all_types)
     if foreign:
         hint = Hint("{}", ("list", *([source] if source else ())))
-        reporter.note(f"left out, {plural(len(foreign), 'share or streams group')}: {hint}")
+        what = "streams group" if all_types else "share or streams group"
+        reporter.note(f"left out, {plural(len(foreign), what)}: {hint}")
     return frozenset(group.name for group in foreign)
 
 
@@ -251,16 +263,25 @@ _THEIR_FLAGS = {
 }
 
 
-def refuse_foreign(groups: Sequence[ListedGroup], verb: str = "") -> None:
+def _is_foreign(group: ListedGroup, *, all_types: bool) -> bool:
+    return group.type not in (*DESCRIBED_TYPES, QUERY, *((SHARE,) if all_types else ()))
+
+
+_NO_OFFSETS = "this verb needs committed offsets, and a share group has none"
+_NOT_KNOWN = "kgroup reads and changes classic and consumer groups only"
+
+
+def refuse_foreign(groups: Sequence[ListedGroup], verb: str = "", *, all_types: bool = False) -> None:
     """Raise Refused for a group of another type, with the command of Kafka's tool that corresponds to ``verb``.
 
-    For a verb without a corresponding command (the default) that is the command that describes the group.
+    For a verb without a corresponding command (the default) that is the command that describes the group. With
+    ``all_types`` a share group is not refused.
     """
     for group in groups:
-        if group.type not in (*DESCRIBED_TYPES, QUERY):
+        if _is_foreign(group, all_types=all_types):
             flags = _THEIR_FLAGS.get(group.type, {}).get(verb, "--describe")
             raise Refused(
-                f"{group.name} is a {group.type} group: kgroup reads and changes classic and consumer groups only",
+                f"{group.name} is a {group.type} group: {_NO_OFFSETS if group.type == SHARE else _NOT_KNOWN}",
                 code=FOREIGN_OWNER,
                 hint=f"kafka-{group.type}-groups.sh --bootstrap-server BROKER {flags} --group {quote(group.name)}",
             )

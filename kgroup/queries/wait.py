@@ -27,6 +27,7 @@ from kgroup.groups.wait_result import GroupWaitResult, RemainingMember, WaitResu
 from kgroup.model.groups import Group, RowError
 from kgroup.model.hidden_commits import not_all_shown
 from kgroup.model.reporter import Reporter
+from kgroup.model.streaming_query import is_query
 from kgroup.queries.first_unread import FirstUnreadTimes
 from kgroup.queries.log_options import warn_of_clocks
 from kgroup.queries.poll_loop import LINES_AT_ONCE, PollLoop, PollState
@@ -55,21 +56,23 @@ def groups_to_wait_for(
     Raises NotFound for a named group that does not exist.
     """
     try:
-        chosen = list(snapshots(reporter, cluster, which, replace(STATE_ONLY, queries=queries)))
+        chosen = list(snapshots(reporter, cluster, which, replace(STATE_ONLY, all_types=True)))
     except NotFound:
         if new:
             return names_of(which)
         raise
     if new:
         return names_of(which)
-    names = {group.name: None for snapshot in chosen for group in snapshot.groups}
+    groups = [group for snapshot in chosen for group in snapshot.groups]
+    names = {group.name: None for group in groups if queries or group.query is None}
     for error in (error for snapshot in chosen for error in snapshot.errors):
         if error.code == NotFound.code and error.group is None:
             listed = cluster.list_groups().groups
             missing = set(names_of(which)) - names.keys()
             raise unknown_groups(sorted(missing), listed, cluster.ref.label)
-        if error.group not in names:  # the wait reads the groups that were found again
-            raise error_of_row(error)
+        if error.group in names or (not queries and is_query(error.group or "")):
+            continue  # the wait reads the groups that were found again
+        raise error_of_row(error)
     return tuple(names)
 
 
@@ -155,7 +158,7 @@ class _Wait(PollLoop[WaitResult]):
             offsets=self._reads_lag,
             logs=self._reads_lag,
             generation_budget_s=_GENERATION_BUDGET_S if self._has_generations else 0,
-            queries=True,
+            all_types=True,
         )
         try:
             with self.in_time():

@@ -61,6 +61,12 @@ from kafka.protocol.metadata import (
 from kafka.protocol.producer import InitProducerIdRequest, InitProducerIdResponse
 
 from kgroup.cluster.coordinator.groups import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from kgroup.cluster.coordinator.share_groups import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsResponse,
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+)
 from tests.helpers.kafka_proxy import read_frame
 
 APIS: dict[int, tuple[Any, Any]] = {
@@ -86,6 +92,8 @@ APIS: dict[int, tuple[Any, Any]] = {
         (DescribeTransactionsRequest, DescribeTransactionsResponse),
         (ListTransactionsRequest, ListTransactionsResponse),
         (ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse),
+        (ShareGroupDescribeRequest, ShareGroupDescribeResponse),
+        (DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsResponse),
     )
 }
 """Request and response, by API key: everything that the reading verbs and plans send."""
@@ -213,14 +221,25 @@ def _every_acl() -> Any:
 
 
 def _groups(broker: _Connection, groups: Iterable[str]) -> dict[str, Any]:
-    """Each group as both types of it are described, its offsets, and those that no transaction is about to replace."""
-    copy: dict[str, dict[str, Any]] = {"classic": {}, "consumer": {}, "offsets": {}, "stable_offsets": {}}
+    """Each group as all types of it are described, its offsets, and those that no transaction is about to replace.
+
+    What says only that a group is no share group is not kept.
+    """
+    kinds = ("classic", "consumer", "share", "share_offsets", "offsets", "stable_offsets")
+    copy: dict[str, dict[str, Any]] = {kind: {} for kind in kinds}
     for name in (*groups, ABSENT):
         asked = name or "absent"
         (classic,) = broker.ask(DescribeGroupsRequest(groups=[asked], include_authorized_operations=True), 5).groups
         consumer_request = ConsumerGroupDescribeRequest(group_ids=[asked], include_authorized_operations=False)
         (consumer,) = broker.ask(consumer_request, consumer_request.max_version).groups
         copy["classic"][name], copy["consumer"][name] = plain(classic), plain(consumer)
+        share_request = ShareGroupDescribeRequest(group_ids=[asked], include_authorized_operations=False)
+        (share,) = broker.ask(share_request, 1).groups
+        if name == ABSENT or share.error_code == 0:
+            part = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
+            starts_request = DescribeShareGroupOffsetsRequest(groups=[part(group_id=asked, topics=None)])
+            (starts,) = broker.ask(starts_request, 1).groups
+            copy["share"][name], copy["share_offsets"][name] = plain(share), plain(starts)
         for key, stable in (("offsets", False), ("stable_offsets", True)):
             row = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=asked, topics=None)
             (offsets,) = broker.ask(OffsetFetchRequest(groups=[row], require_stable=stable), 9).groups

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import msgspec
 
-from kgroup.groups.lag.report import GroupLag, LagRow, LagSum, PartitionLag, still_read
-from kgroup.groups.lag.status import LagStatus, status_words
+from kgroup.groups.lag.report import GroupLag, LagRow, LagSum, PartitionLag, still_read, time_lag_at_most_ms
+from kgroup.groups.lag.status import SHARES, LagStatus, status_words
 from kgroup.support.durations import format_duration
 from kgroup.support.errors import UsageError
 from kgroup.support.units import percent
@@ -98,6 +98,9 @@ def _lag_time(row: LagRow, bound_s: float) -> list[Violation]:
         return [_violation(row, f"oldest unread record{where} is {age} old, over {bound}")]
     if row.time_lag_ms is None:
         rows = row.partitions if isinstance(row, LagSum) else (row,) if isinstance(row, PartitionLag) else ()
+        most_ms = None if row.missing else time_lag_at_most_ms(rows)
+        if most_ms is not None and most_ms <= bound_s * 1000:
+            return []
         why = row.missing or next((p.time_why for p in rows if p.time_why), "the first unread record was not read")
         return [_violation(row, f"age of the oldest unread record unknown ({why}), the limit is {bound}", known=False)]
     return []
@@ -107,9 +110,12 @@ def _status(row: LagRow, mildest: LagStatus, now_ms: int) -> list[Violation]:
     status = row.status_result.status
     if status is None or status.severity < mildest.severity:
         # Even if one partition is known to be only slightly bad, an unknown one may be worse.
+        # That a share group has none is no sign of trouble.
         unknown = [p.status_result for p in row.partitions if p.status is None] if isinstance(row, LagSum) else []
+        unknown = [result for result in unknown if result.why != SHARES]
         hidden = row.hidden if isinstance(row, LagSum) else None
-        if status is not None and not unknown and not hidden:
+        known = status is not None or row.status_result.why == SHARES
+        if known and not unknown and not hidden:
             return []
         why = next((result.why for result in (row.status_result, *unknown) if result.why), hidden or "nothing known")
         return [_violation(row, f"status unknown ({why}), better than {mildest} is required", known=False)]

@@ -40,6 +40,7 @@ from kgroup.groups.lag.status import (
     JUST_BACK,
     LEFT_BEFORE,
     REBALANCES,
+    SHARES,
     WAITS,
     CommitReading,
     LagStatus,
@@ -60,6 +61,10 @@ from kgroup.model.streaming_query import StreamingQuery
 
 _NOTHING = PartitionEvidence()
 _UNKNOWN_RATES = Rates()
+NOT_STARTED = "no start offset is stored yet"
+"""Of a share group: so it is until its members have done their first records, even while they hold some."""
+NOT_COUNTED = "the broker does not count it (before Kafka 4.2), or it does not know the log end"
+DONE_AFTER_START = "records after the start offset are done, and the broker does not show which one is not"
 _COMES_AND_GOES = 2
 _RESTARTS = 2
 """Generations since the last commit that are one restart: the members may join one after the other."""
@@ -81,7 +86,9 @@ def measure_lag(group: Group, evidence: LagEvidence, rules: StatusRules = DEFAUL
         unsubscribed=unsubscribed_topics(group),
         left_before=topics_left_before(group, evidence.generation),
         rebalances=group.is_rebalancing,
-        unattended=_lacks_reader(group, evidence, list(zip(in_order, known, strict=True)), consumer_ms, span_ms),
+        unattended=group.is_empty
+        if group.is_share
+        else _lacks_reader(group, evidence, list(zip(in_order, known, strict=True)), consumer_ms, span_ms),
         unattended_since_ms=max((ms for ms in (evidence.state_since_ms, consumer_ms) if ms is not None), default=None),
         span_ms=span_ms,
     )
@@ -273,6 +280,8 @@ class _OfGroup:
 
     def partition(self, partition: Partition, known: PartitionEvidence) -> PartitionLag:
         """The lag of one partition. It is called a million times on a large cluster."""
+        if partition.counted is not None:
+            return self._counted(partition, known, partition.counted.lag)
         commit, log = partition.commit, partition.log
         why = _why_unknown(partition, known, self._isolation)
         last_stable = known.last_stable
@@ -352,6 +361,56 @@ class _OfGroup:
             if known.unusable_ms is None or time_lag_ms is not None
             else unusable_words({partition.tp: known.unusable_ms}, self._now_ms),
         )
+
+    def _counted(self, partition: Partition, known: PartitionEvidence, lag: int | None) -> PartitionLag:
+        """The lag of a share group on a partition, as the broker counts it.
+
+        Records after the start offset may be done. Then which one is the first that is not done is unknown, and the age
+        of the record at the start offset is an upper bound.
+        """
+        commit, log = partition.commit, partition.log
+        why = partition.error or (None if lag is not None else NOT_STARTED if commit is None else NOT_COUNTED)
+        first, age_ms, left, row_rates = None, None, None, _UNKNOWN_RATES
+        spans: tuple[Rates, ...] = ()
+        if lag is not None and log is not None:
+            start = log.start if commit is None else max(commit.offset, log.start)
+            first = log.end if lag == 0 else start if log.end - start <= lag else None
+            first_ms = _first_ms(start, lag, known.first_unread)
+            age_ms = 0 if lag == 0 else None if first_ms is None else max(0, self._now_ms - first_ms)
+            arrivals = _arrivals(known.ends, None, 0, log.end, self._now_ms)
+            row_rates, spans = arrivals.unknown[-1], arrivals.unknown
+            if known.retention is not None and lag and first is not None:
+                unread = UnreadPart(log.end - first, log.end - log.start, first_ms, row_rates.incoming)
+                left = retention_left(known.retention, unread, self._now_ms)
+        found = StatusResult(None, why=why) if lag is None else self._counted_status(partition.topic, lag)
+        return PartitionLag(
+            group=self._name,
+            partition=partition,
+            lag=lag,
+            first=first,
+            end=None if lag is None or log is None else log.end,
+            phantom=0,
+            held_back=None,
+            open_transaction=None,
+            time_lag_ms=None if first is None else age_ms,
+            last_commit_ms=None,
+            status_result=found,
+            rates=row_rates,
+            outlook=UNKNOWN_OUTLOOK if lag is None else outlook(lag, row_rates, close=found.caught_up),
+            retention_left=left,
+            leader=known.leader,
+            why=why,
+            spans=spans,
+            time_why=DONE_AFTER_START if lag and first is None else None,
+            time_lag_at_most_ms=age_ms if first is None else None,
+        )
+
+    def _counted_status(self, topic: str, lag: int) -> StatusResult:
+        if lag <= self._rules.allowed:
+            return CAUGHT_UP
+        if self._unattended:
+            return StatusResult(LagStatus.NO_READER)
+        return StatusResult(LagStatus.UNSUBSCRIBED) if topic in self._unsubscribed else StatusResult(None, why=SHARES)
 
     def _status(
         self, topic: str, lag: int, known: PartitionEvidence, arrivals: Arrivals, first_ms: int | None

@@ -96,6 +96,8 @@ class PartitionLag(msgspec.Struct, frozen=True, gc=False):
     """The rates over each of ``SPANS_MS``."""
     time_why: str | None = None
     """Why no age follows from the timestamps of its records; None if it is known or not read."""
+    time_lag_at_most_ms: int | None = None
+    """Of a share group that has done records after its start offset: the age of the record there, else None."""
 
     @property
     def time_lag_at_least_ms(self) -> int | None:
@@ -205,6 +207,12 @@ def sum_partitions(
         spans=spans,
         missing=_missing(partitions, hidden),
     )
+
+
+def time_lag_at_most_ms(rows: Sequence[PartitionLag]) -> int | None:
+    """The age of the oldest unread record, or a bound of it where one is a share group's; None if one has neither."""
+    ages = [p.time_lag_ms if p.time_lag_at_most_ms is None else p.time_lag_at_most_ms for p in rows]
+    return max((age for age in ages if age is not None), default=None) if None not in ages else None
 
 
 def still_read(row: LagRow) -> LagRow | None:

@@ -109,6 +109,8 @@ ONE_RECORD = "one record is unread: it fails, or the client commits the last rec
 
 IN_BATCH = "a batch is planned and not done: the query is in it, or it ended in it"
 """Why the status is unknown: a batch of a streaming query may take long, above all the first after a pause."""
+SHARES = "a share group commits nothing that shows whether its members read"
+"""Why the status of a share group with members is unknown."""
 IN_TURN = "its member reads another partition first, as far as its commits show"
 """Why the status is unknown for a minute: a client hands out what it has fetched of one partition, then of the next."""
 

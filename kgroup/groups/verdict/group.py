@@ -95,6 +95,8 @@ def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None =
     report = report or measure_lag(group, evidence)
     if group.query is not None:
         return _query_verdict(group, evidence, report)
+    if group.is_share:
+        return _bare_verdict(group, evidence, report, _of_share(group, report))
     shape, safe, job = shape_of(report), retention_verdict(report, evidence), not_due(report, evidence)
     gap = large_gap(report, evidence) if job is None else None
     siblings = (
@@ -162,9 +164,23 @@ def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None =
 
 def _query_verdict(group: Group, evidence: LagEvidence, report: GroupLag) -> GroupVerdict:
     """The verdict on a streaming query: it has batches, and no members or rebalances."""
-    shape, found = shape_of(report), troubles_of(group, report)
+    found = troubles_of(group, report)
     facts = (Concluded(one.words, one.cause, (), places_of(report, [p.tp for p in one.partitions])) for one in found)
-    fact = next(facts, None)
+    return _bare_verdict(group, evidence, report, next(facts, None))
+
+
+def _of_share(group: Group, report: GroupLag) -> Concluded | None:
+    """What the members of a share group show: it has no commits, and its partitions no owners."""
+    if plain := members_sentence(group):
+        return Concluded(plain, Trouble.NO_READER)
+    if topics := unsubscribed_in(report):
+        return Concluded(f"no member subscribes to {some_of(topics)}", Trouble.UNSUBSCRIBED)
+    return None
+
+
+def _bare_verdict(group: Group, evidence: LagEvidence, report: GroupLag, fact: Concluded | None) -> GroupVerdict:
+    """The verdict on what commits nothing to Kafka: no command of kgroup changes it."""
+    shape = shape_of(report)
     return GroupVerdict(
         group=group,
         report=report,

@@ -48,8 +48,8 @@ def _why_unknown(group: Group) -> str:
     if any(partition.out_of_range for partition in group.partitions):
         return "committed above the log end"
     if any(partition.commit for partition in group.partitions):
-        return "the logs could not be read"
-    return "nothing is committed yet"
+        return "the broker does not count it" if group.is_share else "the logs could not be read"
+    return "no start offset is stored yet" if group.is_share else "nothing is committed yet"
 
 
 def range_line(outside: Sequence[Partition]) -> str:
@@ -81,6 +81,9 @@ def members_sentence(group: Group) -> str | None:
         return f"static member {label} left temporarily; its partitions are kept until its session ends"
     if group.is_rebalancing:
         return f"a rebalance is under way ({group.state}); check again in a moment"
+    if group.is_share:
+        lacks = group.is_empty and group.totals.lag
+        return "no member reads; its consumers, once started, get the records that are not done" if lacks else None
     if group.state == "Empty" and group.totals.lag:
         if connector := connector_of(group.name):
             request = status_request(connector)
@@ -94,6 +97,8 @@ def members_sentence(group: Group) -> str | None:
 def assignment_sentence(group: Group) -> str | None:
     """A sentence about members without partitions, or partitions without an owner; None if there are none."""
     totals = group.totals
+    if group.is_share:
+        return None  # a partition may have several members, and a member none
     if totals.member_count and totals.idle_member_count:
         return f"{totals.idle_member_count} of {plural(totals.member_count, 'member')} idle: no partition assigned"
     if group.members and totals.unassigned_partition_count:

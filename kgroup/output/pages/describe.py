@@ -30,6 +30,7 @@ from kgroup.model.blocks import (
 from kgroup.model.groups import Group, Member, Partition, RowError, is_of_consumers
 from kgroup.model.outcome import Outcome
 from kgroup.model.pending_catchup import PendingCatchup
+from kgroup.model.share_group import ShareGroup
 from kgroup.model.streaming_query import StreamingQuery
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.output.pages.describe_document import described_document
@@ -81,6 +82,9 @@ _MEMBER_COLUMNS = (
 _SPARSE_MEMBERS = frozenset(
     {"INSTANCE", "RACK", "PROTOCOL", "MEMBER-EPOCH", "TARGET", "LAG", "STUCK", "SESSION", "MAX-POLL"}
 )
+_OF_SHARES = {"COMMITTED": "START", "OWNER": "MEMBERS"}
+"""The titles of columns that hold something else of a share group."""
+_MEMBERS_NAMED = 3
 _SPARSE_PARTITIONS = frozenset({"STATUS", "TIME-LAG", "LAST-COMMIT"})
 _STATE_COLUMNS = (
     Column("GROUP", fold=True),
@@ -187,6 +191,8 @@ def _page(
     if part is not DescribePart.OFFSETS and group.members:
         yield from _member_blocks(group, verdict, all_rows=verbose or part is DescribePart.MEMBERS, verbose=verbose)
     yield Text((membership_line(group) if group.query is None else checkpoint_line(group.query),))
+    if group.share is not None and (line := settings_line(group.share)) is not None:
+        yield Text((line,))
 
 
 def title(group: Group, state: str | None = None) -> str:
@@ -194,11 +200,11 @@ def title(group: Group, state: str | None = None) -> str:
     if group.query is not None:
         return f"{group.name}  {state or group.state}  streaming query  {source_words(group.query)}"
     version = _age(group)
-    version_text = f"{'epoch' if group.type == 'consumer' else 'generation'} {'-' if version is None else version}"
+    version_text = f"{'generation' if group.type == 'classic' else 'epoch'} {'-' if version is None else version}"
     kind = group.type
     if group.is_simple:
         kind, version_text = "classic", "offsets only"
-    elif not is_of_consumers(group.protocol_type):
+    elif not group.is_share and not is_of_consumers(group.protocol_type):
         kind = f"{group.type} ({group.protocol_type})"
     return f"{group.name}  {state or group.state}  {kind}  {version_text}"
 
@@ -228,6 +234,23 @@ def checkpoint_line(query: StreamingQuery) -> str:
     mark = "" if query.watermark_ms is None else f", watermark {rfc3339(query.watermark_ms)}"
     named = "query without an id" if query.id is None else f"query {query.id}"
     return f"checkpoint {query.location}, {named}, log v{query.log_version}{kept}{gaps}{late}{mark}"
+
+
+def settings_line(share: ShareGroup) -> str | None:
+    """``starts at latest, 5 deliveries at most, lock 30s, read_uncommitted, dead letters to dlq.orders``."""
+    settings = share.settings
+    if settings is None:
+        return None if share.unread is None else f"settings unknown: {share.unread}"
+    dead = settings.dead_letters
+    parts = (
+        ("starts at {}", settings.start),
+        ("{} deliveries at most", settings.delivery_limit),
+        ("lock {}", settings.lock_ms and format_duration(settings.lock_ms / 1000)),
+        ("{}", settings.isolation),
+        ("dead letters to {}", dead and dead.name),
+        ("{}", "no dead-letter topic" if settings.has_dead_letters and not dead else None),
+    )
+    return ", ".join(words.format(value) for words, value in parts if value) or None
 
 
 def membership_line(group: Group) -> str:
@@ -276,8 +299,11 @@ def _partition_blocks(
         ranked.sort(key=lambda p: (p.out_of_range is None and p.error is None, p.tp not in stuck, -(p.lag or 0)))
     shown = ranked if all_rows else ranked[:ROWS_ON_A_PAGE]
     labels = member_names(group)
-    rows = [_partition_row(p, labels, measured.get(p.tp), verdict, ages.get(p.tp)) for p in shown]
+    owners = {tp: _names(members, labels) for tp, members in group.readers.items()} if group.is_share else {}
+    rows = [_partition_row(p, labels, measured.get(p.tp), verdict, ages.get(p.tp), owners.get(p.tp)) for p in shown]
     columns = _with_wide_columns(_PARTITION_COLUMNS, only=None if verbose else "")
+    if group.is_share:
+        columns = tuple(replace(each, title=_OF_SHARES.get(each.title, each.title)) for each in columns)
     yield Table(columns, rows, _SPARSE_PARTITIONS)
     omitted = ranked[len(shown) :]
     if omitted:
@@ -285,6 +311,13 @@ def _partition_blocks(
         lag_range = _lag_range(lags)
         yield Text((f"{len(omitted)} more{lag_range}: --offsets shows every partition",))
     yield BlankLine()
+
+
+def _names(members: Sequence[Member], labels: Mapping[str, str]) -> str:
+    """``jobs-0, jobs-1``, or ``7 members``."""
+    if len(members) > _MEMBERS_NAMED:
+        return plural(len(members), "member")
+    return ", ".join(sorted(labels[member.member_id] for member in members))
 
 
 def _lag_range(lags: Sequence[int]) -> str:
@@ -300,6 +333,7 @@ def _partition_row(
     row: PartitionLag | None,
     verdict: GroupVerdict | None,
     logged_age: str | None,
+    readers: str | None,
 ) -> tuple[Cell, ...]:
     time_lag, committed, status = (None, None, None) if row is None or verdict is None else _measurements(row, verdict)
     commit, log, owner = partition.commit, partition.log, partition.owner
@@ -313,7 +347,7 @@ def _partition_row(
         time_lag,
         committed or logged_age,
         _status(partition) or status,
-        labels[owner.member_id] if owner else None,
+        labels[owner.member_id] if owner else readers,
         owner.member_id if owner else None,
         owner.host if owner else None,
         commit.metadata if commit and commit.metadata else None,
@@ -322,11 +356,10 @@ def _partition_row(
 
 def _measurements(row: PartitionLag, verdict: GroupVerdict) -> tuple[Cell, Cell, Cell]:
     # Imported here: it is already loaded if there is a verdict, and not needed otherwise.
-    from kgroup.output.pages.lag_cells import commit_age, status_cell
+    from kgroup.output.pages.lag_cells import commit_age, status_cell, time_lag_words
 
     now_ms = verdict.report.now_ms
-    time_lag = None if row.time_lag_ms is None else format_duration(row.time_lag_ms // 1000)
-    return time_lag, commit_age(row, now_ms), status_cell(row.status_result, now_ms)
+    return time_lag_words(row), commit_age(row, now_ms), status_cell(row.status_result, now_ms)
 
 
 def _status(partition: Partition) -> Cell:
@@ -408,6 +441,8 @@ def _state_row(group: Group) -> tuple[Cell, ...]:
 
 def _age(group: Group) -> str | int | None:
     """The generation, or the group epoch; with the assignment epoch if that lags behind."""
-    if group.type != "consumer" or group.group_epoch == group.assignment_epoch:
-        return group.group_epoch if group.type == "consumer" else group.generation
+    if group.type == "classic":
+        return group.generation
+    if group.group_epoch == group.assignment_epoch:
+        return group.group_epoch
     return f"{group.group_epoch} (assigned {group.assignment_epoch})"

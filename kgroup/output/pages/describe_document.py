@@ -19,6 +19,7 @@ from kgroup.model.groups import (
     TopicPartitions,
 )
 from kgroup.model.pending_catchup import PendingCatchup
+from kgroup.model.share_group import ShareGroup, ShareSettings
 from kgroup.model.streaming_query import QueryBatch, StreamingQuery
 from kgroup.model.topic_partition import PartitionName, partition_names
 from kgroup.support.instants import rfc3339
@@ -56,7 +57,7 @@ class DescribedPartition(msgspec.Struct, frozen=True, gc=False):
 
     topic: Annotated[str, "The topic."]
     partition: Annotated[Count, "The partition."]
-    committed: Annotated[Offset | None, "The committed offset; null without a commit."]
+    committed: Annotated[Offset | None, "The committed offset, or the start offset of a share group; null without."]
     leader_epoch: Annotated[int | None, "The leader epoch of the commit."]
     metadata: Annotated[str | None, "The metadata of the commit."]
     log_start: Annotated[Offset | None, "The log start offset."]
@@ -65,6 +66,7 @@ class DescribedPartition(msgspec.Struct, frozen=True, gc=False):
     time_lag_ms: Annotated[
         Ms | None, "Age of the first unread record; 0 if nothing is unread, null if unknown or without a verdict."
     ]
+    time_lag_at_most_ms: Annotated[Ms | None, "An upper bound of that age, where a share group has no exact one."]
     last_commit_at: Annotated[Instant | None, "When the offset was committed; null if unknown or without a verdict."]
     range_status: Annotated[
         str | None, RangeStatus, "Where the committed offset is outside the log; null if it is within."
@@ -73,11 +75,14 @@ class DescribedPartition(msgspec.Struct, frozen=True, gc=False):
     member_id: Annotated[str | None, "The member that the partition is assigned to."]
     client_id: Annotated[str | None, "The client id of that member."]
     host: Annotated[str | None, "The address of that member."]
+    member_count: Annotated[
+        Count | None, "Members that the partition is assigned to, several in a share group; null if unknown."
+    ]
     error_code: Annotated[str | None, "Why the partition or its commit cannot be read, as a code."]
 
     @classmethod
     def of(
-        cls, partition: Partition, row: PartitionLag | None = None, logged_ms: int | None = None
+        cls, partition: Partition, group: Group, row: PartitionLag | None = None, logged_ms: int | None = None
     ) -> DescribedPartition:
         """``row`` is its measurement for the verdict, ``logged_ms`` the time of its commit in the log."""
         commit, log, owner = partition.commit, partition.log, partition.owner
@@ -91,12 +96,14 @@ class DescribedPartition(msgspec.Struct, frozen=True, gc=False):
             log_end=log.end if log else None,
             lag=partition.lag,
             time_lag_ms=row.time_lag_ms if row else None,
+            time_lag_at_most_ms=row.time_lag_at_most_ms if row else None,
             last_commit_at=rfc3339(row.last_commit_ms if row else logged_ms),
             range_status=partition.out_of_range,
             lag_status=row.status.code if row and row.status is not None else None,
             member_id=owner.member_id if owner else None,
             client_id=owner.client_id if owner else None,
             host=owner.host if owner else None,
+            member_count=None if group.members is None else len(group.readers.get(partition.tp, ())),
             error_code=partition.error,
         )
 
@@ -149,6 +156,34 @@ class QueryDocument(msgspec.Struct, frozen=True):
         )
 
 
+class ShareDocument(msgspec.Struct, frozen=True):
+    """The settings in force of a share group, its own or the brokers'; each is null if it is not known."""
+
+    auto_offset_reset: Annotated[str | None, "share.auto.offset.reset: where it starts without a start offset."]
+    isolation_level: Annotated[str | None, "share.isolation.level."]
+    delivery_limit_count: Annotated[Count | None, "How often a record is delivered before it is given up."]
+    record_lock_ms: Annotated[Ms | None, "How long a member may hold a record."]
+    dead_letter_topic: Annotated[str | None, "The topic for records that were given up; null without one."]
+    dead_letter_topic_exists: Annotated[bool | None, "Whether that topic exists."]
+    dead_letter_topic_enabled: Annotated[bool | None, "Whether that topic takes dead letters of groups."]
+    settings_unknown_reason: Annotated[str | None, "Why the settings are unknown."]
+
+    @classmethod
+    def of(cls, share: ShareGroup) -> ShareDocument:
+        settings = share.settings or ShareSettings()
+        dead = settings.dead_letters
+        return cls(
+            auto_offset_reset=settings.start,
+            isolation_level=settings.isolation,
+            delivery_limit_count=settings.delivery_limit,
+            record_lock_ms=settings.lock_ms,
+            dead_letter_topic=dead.name if dead else None,
+            dead_letter_topic_exists=dead.exists if dead else None,
+            dead_letter_topic_enabled=dead.enabled if dead else None,
+            settings_unknown_reason=share.unread,
+        )
+
+
 class DescribedGroupDocument(msgspec.Struct, frozen=True):
     """A group."""
 
@@ -160,10 +195,10 @@ class DescribedGroupDocument(msgspec.Struct, frozen=True):
     coordinator: Annotated[Coordinator | None, "The broker that coordinates the group."]
     generation: Annotated[int | None, "The generation of a classic group."]
     leader_member_id: Annotated[str | None, "The member id of a classic group's leader."]
-    group_epoch: Annotated[int | None, "The epoch of a consumer group."]
-    assignment_epoch: Annotated[int | None, "The epoch of a consumer group's target assignment."]
+    group_epoch: Annotated[int | None, "The epoch of a consumer or share group."]
+    assignment_epoch: Annotated[int | None, "The epoch of the target assignment of a consumer or share group."]
     members: Annotated[tuple[MemberDocument, ...] | None, "Members; null if they cannot be read."]
-    partitions: Annotated[tuple[DescribedPartition, ...], "Partitions with a commit or a member."]
+    partitions: Annotated[tuple[DescribedPartition, ...], "Partitions with a commit, a start offset or a member."]
     hidden_commits: Annotated[
         tuple[PartitionName, ...] | None, "Partitions whose commits this user may not read; null if unknown."
     ]
@@ -181,6 +216,7 @@ class DescribedGroupDocument(msgspec.Struct, frozen=True):
         Instant | None, "The time of the newest record of the group; null if the coordinator answered."
     ]
     query: Annotated[QueryDocument | None, "The streaming query; null for a group."]
+    share: Annotated[ShareDocument | None, "What a share group has besides; null for any other."]
 
 
 def described_document(
@@ -211,7 +247,7 @@ def described_document(
         assignment_epoch=group.assignment_epoch,
         members=None if group.members is None else tuple(map(_member, group.members)),
         partitions=tuple(
-            DescribedPartition.of(each, rows.get(each.tp), commits.get(each.tp)) for each in group.partitions
+            DescribedPartition.of(each, group, rows.get(each.tp), commits.get(each.tp)) for each in group.partitions
         ),
         hidden_commits=partition_names(group.hidden_commits),
         verdict=judged,
@@ -220,6 +256,7 @@ def described_document(
         source=_source(group, logged),
         newest_record_at=None if logged is None else rfc3339(logged.newest_ms),
         query=None if group.query is None else QueryDocument.of(group.query),
+        share=None if group.share is None else ShareDocument.of(group.share),
     )
 
 

@@ -72,7 +72,7 @@ def records(part: DescribePart, groups: Sequence[Group]) -> Records:
         case DescribePart.MEMBERS:
             return Records(_MEMBER_HEADER, (_member_record(g.name, m) for g in groups for m in g.members or ()))
         case _:
-            rows = ((g.name, DescribedPartition.of(p)) for g in groups for p in g.partitions)
+            rows = ((g.name, DescribedPartition.of(p, g)) for g in groups for p in g.partitions)
             fields = _PARTITION_HEADER[1:]
             return Records(
                 _PARTITION_HEADER, ((name, *(getattr(row, field) for field in fields)) for name, row in rows)

@@ -28,7 +28,7 @@ from kgroup.model.blocks import BlankLine, Block, Cell, Column, Screen, Table, T
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
 from kgroup.model.pending_catchup import PendingCatchup
-from kgroup.output.pages.lag_cells import age_words, commit_age, status_cell
+from kgroup.output.pages.lag_cells import age_words, commit_age, status_cell, time_lag_words
 from kgroup.output.pages.lag_documents import GroupLagDocument, lag_document
 from kgroup.output.pages.lag_records import records_of
 from kgroup.output.pages.sparkline import sparkline
@@ -297,7 +297,7 @@ def _partition_cells(
         p.commit.offset if p.commit else None,
         row.end if row.end is not None else p.log.end if p.log else None,
         _lag(row, report),
-        age_words(row.time_lag_ms),
+        time_lag_words(row),
         commit_age(row, report.now_ms),
         _trend(row),
         _caught_up_in(row),

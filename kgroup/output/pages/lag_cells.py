@@ -31,6 +31,12 @@ def commit_age(row: PartitionLag, now_ms: int) -> str | None:
     return None if row.last_commit_ms is None else age_words(max(0, now_ms - row.last_commit_ms))
 
 
+def time_lag_words(row: PartitionLag) -> str | None:
+    """``18m``, or ``<=18m`` where it is an upper bound."""
+    most = age_words(row.time_lag_at_most_ms)
+    return age_words(row.time_lag_ms) if most is None else f"<={most}"
+
+
 def age_words(age_ms: int | None) -> str | None:
     """``38m``; None if unknown."""
     return None if age_ms is None else format_duration(age_ms // 1000)

@@ -83,7 +83,7 @@ class PartitionLagDocument(msgspec.Struct, frozen=True, gc=False):
 
     topic: Annotated[str, "The topic."]
     partition: Annotated[Count, "The partition."]
-    committed: Annotated[Offset | None, "The committed offset; null without a commit."]
+    committed: Annotated[Offset | None, "The committed offset, or the start offset of a share group; null without."]
     first_unread: Annotated[Offset | None, "The first offset that is unread and still in the log."]
     log_start: Annotated[Offset | None, "The log start offset."]
     log_end: Annotated[Offset | None, "The log end offset."]
@@ -97,6 +97,7 @@ class PartitionLagDocument(msgspec.Struct, frozen=True, gc=False):
     ]
     open_transaction: Annotated[OpenTransactionDocument | None, "The transaction that holds them back."]
     time_lag_ms: Annotated[Ms | None, "Age of the first unread record; 0 if nothing is unread, null if unknown."]
+    time_lag_at_most_ms: Annotated[Ms | None, "An upper bound of that age, where a share group has no exact one."]
     time_lag_unknown_reason: Annotated[str | None, "Why no age follows from the timestamps of its records."]
     last_commit_at: Annotated[Instant | None, "When the group committed last."]
     last_commit_at_ms: Annotated[EpochMs | None, "When the group committed last."]
@@ -269,6 +270,7 @@ def _partition(row: PartitionLag) -> PartitionLagDocument:
         held_back_count=row.held_back,
         open_transaction=None if row.open_transaction is None else _transaction(row.open_transaction),
         time_lag_ms=row.time_lag_ms,
+        time_lag_at_most_ms=row.time_lag_at_most_ms,
         time_lag_unknown_reason=row.time_why,
         last_commit_at=rfc3339(row.last_commit_ms),
         last_commit_at_ms=row.last_commit_ms,

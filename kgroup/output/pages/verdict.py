@@ -15,7 +15,7 @@ from kgroup.groups.lag.evidence import (
 )
 from kgroup.groups.lag.past import STEP_MS, STEPS, LagPast, group_past
 from kgroup.groups.lag.rates import LagTrend, Rates, rate_words, reading_rate, span_words
-from kgroup.groups.lag.report import GroupLag, LagSum, PartitionLag
+from kgroup.groups.lag.report import GroupLag, LagSum, PartitionLag, time_lag_at_most_ms
 from kgroup.groups.lag.status import LagStatus
 from kgroup.groups.verdict.facts import held_back, holds_back, how_stuck, stuck_of
 from kgroup.groups.verdict.group import GroupVerdict
@@ -103,6 +103,9 @@ def _age(report: GroupLag, evidence: LagEvidence) -> str:
     oldest = report.total.oldest
     if all(row.status is LagStatus.UNSUBSCRIBED for row in report.partitions if row.lag):
         return "only of topics that the group has left"
+    most_ms = time_lag_at_most_ms(report.partitions)
+    if report.total.time_lag_ms is None and most_ms is not None:
+        return f"oldest unread record at most {format_duration(most_ms // 1000)}"
     if oldest is None or oldest.time_lag_ms is None:
         return f"age unknown: {evidence.why_unknown(EvidenceSource.TIME)}"
     where = "" if oldest is report.total.largest else f" on {oldest.where}"
@@ -320,7 +323,9 @@ def _why(report: GroupLag, evidence: LagEvidence) -> str:
         return evidence.unknown[EvidenceSource.COMMITS]
     if any((facts := evidence.partitions.get(p.partition.tp)) and is_by_tool(facts) for p in report.partitions):
         return "a reset or a release committed last"
-    return next((p.status_result.why for p in report.partitions if p.status_result.why), "too few commits")
+    why = next((p.status_result.why for p in report.partitions if p.status_result.why), None)
+    counted = any(p.partition.counted is not None for p in report.partitions)
+    return why or ("a share group commits nothing" if counted else "too few commits")
 
 
 def _trend_text(report: GroupLag) -> str | None:

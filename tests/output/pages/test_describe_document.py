@@ -36,12 +36,14 @@ def test_a_group() -> None:
             log_end=120,
             lag=50,
             time_lag_ms=None,
+            time_lag_at_most_ms=None,
             last_commit_at=None,
             range_status=None,
             lag_status=None,
             member_id="a",
             client_id="app",
             host=owner.host,
+            member_count=1,
             error_code=None,
         ),
     )
@@ -66,7 +68,7 @@ def test_a_group() -> None:
 def test_unknown_is_null_and_never_minus_one() -> None:
     document = described_document(group((member("a", assigned=False),), (partition(0),)), None)
 
-    assert document.partitions == (DescribedPartition("orders", 0, *(None,) * 14),)
+    assert document.partitions == (DescribedPartition("orders", 0, *(None,) * 14, 0, None),)
     (found,) = document.members or ()
     assert (found.assignment, found.target_assignment, found.member_epoch) == (None, None, None)
     assert (document.coordinator, document.generation, document.leader_member_id) == (None, None, None)

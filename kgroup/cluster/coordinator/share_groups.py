@@ -1,0 +1,174 @@
+"""Describes share groups (KIP-932), and reads their start offsets and the lag that the brokers count.
+
+A group of another type, or none, has no start offsets without an error: ``describe_share`` shows which there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from kafka.protocol.api_message import ApiMessage
+
+from kgroup.cluster.broker_errors import (
+    COORDINATOR_NOT_AVAILABLE,
+    GROUP_ID_NOT_FOUND,
+    NONE,
+    UNSUPPORTED_VERSION,
+    group_error,
+    topic_error,
+)
+from kgroup.cluster.coordinator import schemas
+from kgroup.cluster.coordinator.groups import GroupCoordinators, GroupDescription
+from kgroup.cluster.coordinator.offset_fetch import CommittedOffsets
+from kgroup.model.commit import Commit
+from kgroup.model.groups import Member, TopicPartitions, sorted_assignment
+from kgroup.model.share_group import SHARE, BrokerLag
+from kgroup.model.topic_partition import TopicPartition
+from kgroup.support.errors import KgroupError, Refused, Unreachable, refusal_code
+
+SWITCHED_OFF = refusal_code(
+    "share-groups-off",
+    "verbs that read share groups",
+    "Share groups are switched off in this cluster (share.version=0), and the brokers show nothing of those it has.",
+    "Switch them on: kafka-features.sh upgrade --feature share.version=1.",
+)
+
+_SHARE_GROUP_DESCRIBE = 77
+_OFFSETS_WITHIN_MS = 4_000
+"""How long start offsets are waited for: the coordinator asks other brokers, and 4.4.0 may never answer (seen)."""
+
+
+class ShareGroupDescribeRequest(ApiMessage, load_json=schemas):  # type: ignore[call-arg, misc]
+    """API 77 (KIP-932)."""
+
+
+class ShareGroupDescribeResponse(ApiMessage, load_json=schemas):  # type: ignore[call-arg, misc]
+    """The response of API 77."""
+
+
+class DescribeShareGroupOffsetsRequest(ApiMessage, load_json=schemas):  # type: ignore[call-arg, misc]
+    """API 90 (KIP-932); with the lag since version 1 (KIP-1226, Kafka 4.2)."""
+
+
+class DescribeShareGroupOffsetsResponse(ApiMessage, load_json=schemas):  # type: ignore[call-arg, misc]
+    """The response of API 90."""
+
+
+ShareOffsets = tuple[CommittedOffsets, Mapping[TopicPartition, BrokerLag]]
+"""Start offsets as commits, and lags of the same partitions and of those without a start offset yet."""
+
+
+async def describe_share(
+    coordinators: GroupCoordinators, groups: Sequence[str], *, up_to_date: bool = True
+) -> dict[str, GroupDescription | KgroupError]:
+    """ShareGroupDescribe (API 77). NotFound: the group has another type or does not exist.
+
+    Refused [share-groups-off]: the brokers do not say whether it exists. ``up_to_date``: see ``send_until_answered``.
+    """
+    if not groups or not coordinators.client.supports(_SHARE_GROUP_DESCRIBE):
+        return {group: group_error(GROUP_ID_NOT_FOUND, group) for group in groups}
+
+    switched_off = set()
+
+    def read(answer: Any) -> Iterator[tuple[str, int, GroupDescription | None]]:
+        for row in answer.groups:
+            if row.error_code == UNSUPPORTED_VERSION:
+                switched_off.add(row.group_id)
+            yield row.group_id, row.error_code, _description(row)
+
+    described = await coordinators.send_until_answered(
+        groups,
+        lambda ids: ShareGroupDescribeRequest(group_ids=ids, include_authorized_operations=False),
+        read,
+        up_to_date=up_to_date,
+    )
+    return described | {group: _switched_off() for group in switched_off}
+
+
+async def share_offsets(
+    coordinators: GroupCoordinators, groups: Sequence[str]
+) -> dict[str, ShareOffsets | KgroupError]:
+    """The start offsets and lags of share groups (API 90), for all partitions that they have a state of.
+
+    A broker that is asked for a partition which a topic lacks never answers (4.3.1 and 4.4.0, seen): none is named.
+    """
+    if not groups:
+        return {}
+    request = DescribeShareGroupOffsetsRequest
+    answers = await coordinators.send_until_answered(
+        groups,
+        lambda ids: request(
+            groups=[request.DescribeShareGroupOffsetsRequestGroup(group_id=each, topics=None) for each in ids]
+        ),
+        lambda answer: ((row.group_id, row.error_code, _offsets(row)) for row in answer.groups),
+        _OFFSETS_WITHIN_MS,
+    )
+    return {name: _late() if _is_late(answer) else answer for name, answer in answers.items()}
+
+
+def _description(row: Any) -> GroupDescription | None:
+    if row.error_code != NONE:
+        return None
+    return GroupDescription(
+        type=SHARE,
+        state=row.group_state,
+        protocol_type=SHARE,
+        assignor=row.assignor_name or None,
+        group_epoch=row.group_epoch,
+        assignment_epoch=row.assignment_epoch,
+        members=tuple(map(_member, row.members)),
+    )
+
+
+def _member(row: Any) -> Member:
+    given = (TopicPartitions(each.topic_name, tuple(each.partitions)) for each in row.assignment.topic_partitions)
+    return Member(
+        member_id=row.member_id,
+        instance_id=None,
+        client_id=row.client_id,
+        host=row.client_host.removeprefix("/"),
+        rack=row.rack_id or None,
+        epoch=row.member_epoch,
+        protocol=SHARE,
+        subscription=tuple(sorted(row.subscribed_topic_names)),
+        subscription_regex=None,
+        assignment=sorted_assignment(given),
+        target_assignment=None,
+    )
+
+
+def _offsets(row: Any) -> ShareOffsets:
+    starts: dict[TopicPartition, Commit | KgroupError] = {}
+    lags: dict[TopicPartition, BrokerLag] = {}
+    for topic in row.topics:
+        for each in topic.partitions:
+            tp = TopicPartition(topic.topic_name, each.partition_index)
+            lag = getattr(each, "lag", None)
+            lags[tp] = BrokerLag(None if lag is None or lag < 0 else lag)
+            if each.error_code != NONE:
+                starts[tp] = topic_error(each.error_code, tp.topic)
+            elif each.start_offset >= 0:
+                starts[tp] = Commit(each.start_offset, None, "")
+    return starts, lags
+
+
+def _switched_off() -> Refused:
+    return Refused(
+        "share groups are switched off in this cluster (share.version=0)",
+        code=SWITCHED_OFF,
+        hint="kafka-features.sh --bootstrap-server BROKER upgrade --feature share.version=1",
+    )
+
+
+def _is_late(answer: ShareOffsets | KgroupError) -> bool:
+    return isinstance(answer, KgroupError) and answer.code == group_error(COORDINATOR_NOT_AVAILABLE, "").code
+
+
+def _late() -> Unreachable:
+    within_s = _OFFSETS_WITHIN_MS // 1000
+    return Unreachable(
+        f"its start offsets did not come within {within_s}s; its coordinator asks the leaders of all its partitions",
+        code="timed-out",
+        hint="try again; a partition without a leader delays the answer",
+    )

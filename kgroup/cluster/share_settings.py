@@ -1,0 +1,59 @@
+"""The settings in force of share groups, and whether the topics for their dead letters can take any."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kgroup.cluster.configs import Configs, ConfigType, read_configs
+from kgroup.cluster.coordinator.client import CoordinatorClient
+from kgroup.model.share_group import DeadLetterTopic, ShareGroup, ShareSettings
+from kgroup.support.errors import KgroupError, NotFound
+
+_START, _ISOLATION = "share.auto.offset.reset", "share.isolation.level"
+_LIMIT, _LOCK = "share.delivery.count.limit", "share.record.lock.duration.ms"
+_DEAD_LETTERS = "errors.deadletterqueue.topic.name"
+_ENABLED = "errors.deadletterqueue.group.enable"
+
+
+async def read_share_settings(client: CoordinatorClient, groups: Sequence[str]) -> dict[str, ShareGroup]:
+    """The settings of share groups, in one request, and one more for dead-letter topics. Raises nothing."""
+    try:
+        configs = await read_configs(
+            client, ConfigType.GROUP, groups, (_START, _ISOLATION, _LIMIT, _LOCK, _DEAD_LETTERS)
+        )
+        named = sorted({name for each in configs.values() if (name := _dead_letters(each))})
+        topics = await read_configs(client, ConfigType.TOPIC, named, (_ENABLED,)) if named else {}
+    except KgroupError as error:
+        return dict.fromkeys(groups, ShareGroup(unread=error.message))
+    return {
+        group: ShareGroup(unread=each.message) if isinstance(each, KgroupError) else ShareGroup(_settings(each, topics))
+        for group, each in configs.items()
+    }
+
+
+def _dead_letters(configs: Configs | KgroupError) -> str | None:
+    return None if isinstance(configs, KgroupError) else configs.get(_DEAD_LETTERS) or None
+
+
+def _settings(configs: Configs, topics: Mapping[str, Configs | KgroupError]) -> ShareSettings:
+    name = _dead_letters(configs)
+    return ShareSettings(
+        start=configs.get(_START),
+        isolation=configs.get(_ISOLATION),
+        delivery_limit=_number(configs.get(_LIMIT)),
+        lock_ms=_number(configs.get(_LOCK)),
+        dead_letters=None if name is None else _topic(name, topics.get(name)),
+        has_dead_letters=_DEAD_LETTERS in configs,
+    )
+
+
+def _topic(name: str, configs: Configs | KgroupError | None) -> DeadLetterTopic:
+    if isinstance(configs, NotFound):
+        return DeadLetterTopic(name, exists=False)
+    if configs is None or isinstance(configs, KgroupError):
+        return DeadLetterTopic(name)
+    return DeadLetterTopic(name, exists=True, enabled=configs.get(_ENABLED) == "true")
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdigit() else None

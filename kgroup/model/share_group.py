@@ -1,0 +1,50 @@
+"""What a share group (KIP-932) has besides what every group has: a lag that the broker counts, and its settings."""
+
+from __future__ import annotations
+
+import msgspec
+
+SHARE = "share"
+"""The type of such a group."""
+
+
+class BrokerLag(msgspec.Struct, frozen=True, gc=False):
+    """The lag of a share group on a partition, which only the broker can count: records after the start may be done.
+
+    None: the broker does not count it, as before Kafka 4.2, or not yet.
+    """
+
+    lag: int | None
+
+
+class DeadLetterTopic(msgspec.Struct, frozen=True):
+    """The topic for records that a share group has given up (KIP-1191, Kafka 4.4).
+
+    ``exists`` and ``enabled`` (``errors.deadletterqueue.group.enable`` of the topic) are None if not known.
+    """
+
+    name: str
+    exists: bool | None = None
+    enabled: bool | None = None
+
+
+class ShareSettings(msgspec.Struct, frozen=True):
+    """The settings in force of a share group, its own or the brokers'; each is None if the broker does not have it.
+
+    ``dead_letters`` is None without a dead-letter topic; ``has_dead_letters`` is whether the brokers know such topics.
+    """
+
+    start: str | None = None
+    """``share.auto.offset.reset``: latest, earliest or by_duration:..."""
+    isolation: str | None = None
+    delivery_limit: int | None = None
+    lock_ms: int | None = None
+    dead_letters: DeadLetterTopic | None = None
+    has_dead_letters: bool = False
+
+
+class ShareGroup(msgspec.Struct, frozen=True):
+    """What was read of a share group only. ``settings`` is None if not read; ``unread`` is why, None if not wanted."""
+
+    settings: ShareSettings | None = None
+    unread: str | None = None
