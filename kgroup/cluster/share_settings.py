@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kgroup.cluster.configs import Configs, ConfigType, read_configs
+from kgroup.cluster.configs import Configs, ConfigType, read_broker_configs, read_configs
 from kgroup.cluster.coordinator.client import CoordinatorClient
 from kgroup.model.share_group import DeadLetterTopic, ShareGroup, ShareSettings
 from kgroup.support.errors import KgroupError, NotFound
@@ -13,6 +13,7 @@ _START, _ISOLATION = "share.auto.offset.reset", "share.isolation.level"
 _LIMIT, _LOCK = "share.delivery.count.limit", "share.record.lock.duration.ms"
 _DEAD_LETTERS = "errors.deadletterqueue.topic.name"
 _ENABLED = "errors.deadletterqueue.group.enable"
+_CREATED = "errors.deadletterqueue.auto.create.topics.enable"
 
 
 async def read_share_settings(client: CoordinatorClient, groups: Sequence[str]) -> dict[str, ShareGroup]:
@@ -23,33 +24,43 @@ async def read_share_settings(client: CoordinatorClient, groups: Sequence[str]) 
         )
         named = sorted({name for each in configs.values() if (name := _dead_letters(each))})
         topics = await read_configs(client, ConfigType.TOPIC, named, (_ENABLED,)) if named else {}
+        missing = any(isinstance(each, NotFound) for each in topics.values())
+        created = missing and await _are_created(client)
     except KgroupError as error:
         return dict.fromkeys(groups, ShareGroup(unread=error.message))
     return {
-        group: ShareGroup(unread=each.message) if isinstance(each, KgroupError) else ShareGroup(_settings(each, topics))
+        group: ShareGroup(unread=each.message)
+        if isinstance(each, KgroupError)
+        else ShareGroup(_settings(each, topics, created=created))
         for group, each in configs.items()
     }
+
+
+async def _are_created(client: CoordinatorClient) -> bool:
+    """Whether brokers create missing dead-letter topics; False too if they do not say so."""
+    configs = await read_broker_configs(client, min(client.brokers), (_CREATED,))
+    return not isinstance(configs, KgroupError) and configs.get(_CREATED) == "true"
 
 
 def _dead_letters(configs: Configs | KgroupError) -> str | None:
     return None if isinstance(configs, KgroupError) else configs.get(_DEAD_LETTERS) or None
 
 
-def _settings(configs: Configs, topics: Mapping[str, Configs | KgroupError]) -> ShareSettings:
+def _settings(configs: Configs, topics: Mapping[str, Configs | KgroupError], *, created: bool) -> ShareSettings:
     name = _dead_letters(configs)
     return ShareSettings(
         start=configs.get(_START),
         isolation=configs.get(_ISOLATION),
         delivery_limit=_number(configs.get(_LIMIT)),
         lock_ms=_number(configs.get(_LOCK)),
-        dead_letters=None if name is None else _topic(name, topics.get(name)),
+        dead_letters=None if name is None else _topic(name, topics.get(name), created=created),
         has_dead_letters=_DEAD_LETTERS in configs,
     )
 
 
-def _topic(name: str, configs: Configs | KgroupError | None) -> DeadLetterTopic:
+def _topic(name: str, configs: Configs | KgroupError | None, *, created: bool) -> DeadLetterTopic:
     if isinstance(configs, NotFound):
-        return DeadLetterTopic(name, exists=False)
+        return DeadLetterTopic(name, exists=False, created=created)
     if configs is None or isinstance(configs, KgroupError):
         return DeadLetterTopic(name)
     return DeadLetterTopic(name, exists=True, enabled=configs.get(_ENABLED) == "true")

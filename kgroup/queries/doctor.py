@@ -204,7 +204,7 @@ def _snapshot(
     emptied_ms = log_facts.emptied_record_ms if log_facts else None
     if emptied_ms is None and group.is_empty and group_past:
         emptied_ms = group_past.emptied_at_ms
-    broker = item.broker if item else BrokerFacts()
+    broker = item.broker if item else _release(reader.cluster, group) if group.is_share else BrokerFacts()
     return GroupSnapshot(
         group=group,
         now_ms=evidence.now_ms,
@@ -237,6 +237,13 @@ def _snapshot(
         bootstrap=reader.cluster.ref.bootstrap_servers,
         unread=unread,
     )
+
+
+def _release(cluster: Cluster, group: Group) -> BrokerFacts:
+    """The facts of a share group's coordinator, where its release matters: some cannot read an id with a colon."""
+    if ":" not in group.name or group.coordinator is None:
+        return BrokerFacts()
+    return cluster.ask(broker_facts, [group.coordinator.id])[group.coordinator.id]
 
 
 def _unread_logs(facts: GroupFacts, errors: Sequence[RowError]) -> dict[str, str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from kgroup.cluster.coordinator.share_groups import SWITCHED_OFF
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.groups.member_sessions import Liveness, ObservedMembers, SessionBound, evict_text, lines_of_members
 from kgroup.groups.selection import Selection, names_of, unknown_groups
@@ -33,7 +34,7 @@ from kgroup.queries.log_options import warn_of_clocks
 from kgroup.queries.poll_loop import LINES_AT_ONCE, PollLoop, PollState
 from kgroup.queries.snapshots import STATE_ONLY, snapshots
 from kgroup.support.durations import format_duration
-from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Unreachable
+from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Refused, Unreachable
 from kgroup.support.units import plural
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ def groups_to_wait_for(
             listed = cluster.list_groups().groups
             missing = set(names_of(which)) - names.keys()
             raise unknown_groups(sorted(missing), listed, cluster.ref.label)
+        if error.code == SWITCHED_OFF:
+            raise error_of_row(error)
         if error.group in names or (not queries and is_query(error.group or "")):
             continue  # the wait reads the groups that were found again
         raise error_of_row(error)
@@ -294,5 +297,7 @@ def error_of_row(row: RowError) -> KgroupError:
     message = f"{row.subject}: {row.message}" if row.subject else row.message
     if row.exit_code is ExitCode.NOT_AUTHORIZED:
         return NotAuthorized(message, code=row.code, hint=row.hint)
+    if row.exit_code is ExitCode.REFUSED:
+        return Refused(message, code=row.code, hint=row.hint)
     kind = Unreachable if row.exit_code is ExitCode.UNREACHABLE else KgroupError
     return kind(message, code=row.code, hint=row.hint)

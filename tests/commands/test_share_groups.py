@@ -176,3 +176,41 @@ def test_other_verbs_refuse_it(
 
     assert f"{group} is a share group" in refused.stderr
     assert starts(kgroup, group)[0] == (None, None)
+
+
+def test_what_the_doctor_finds(kgroup: CommandLine, world: KafkaWorld, orders: str, name: Name) -> None:
+    """A group that starts at the log end, with a dead-letter topic that is missing, then not enabled, then right."""
+    group, dead = name("jobs"), f"dlq.{name('dead')}"
+    world.configure_group(group, errors_deadletterqueue_topic_name=dead)
+    world.share_group(group, orders)
+
+    def found() -> dict[str, tuple[str, str]]:
+        (document,) = kgroup("doctor", group, "-o", "json").data
+        assert document["unchecked_rules"] == []
+        return {each["rule"]: (each["severity"], each["evidence"]) for each in document["findings"]}
+
+    latest = "of 20 offsets there its members get none from before their first fetch"
+    first = found()
+    assert sorted(first) == ["share-dead-letters", "share-starts-at-latest"]
+    assert first["share-starts-at-latest"][0] == "info"
+    assert latest in first["share-starts-at-latest"][1]
+    assert f"{dead} does not exist" in first["share-dead-letters"][1]
+    world.topic(dead, 1)
+    assert f"{dead} lacks errors.deadletterqueue.group.enable=true" in found()["share-dead-letters"][1]
+    (document,) = kgroup("describe", group, "-o", "json").data
+    assert document["share"]["dead_letter_topic_exists"] is True
+    assert document["share"]["dead_letter_topic_enabled"] is False
+    world.delete_topic(dead)
+    world.topic(dead, 1, {"errors.deadletterqueue.group.enable": "true"})
+    assert sorted(found()) == ["share-starts-at-latest"]
+    world.configure_group(group, share_auto_offset_reset="earliest")
+    assert found() == {}
+
+
+def test_a_group_that_nobody_reads(kgroup: CommandLine, world: KafkaWorld, orders: str, group: str) -> None:
+    with sharer(world.bootstrap, group, orders) as member:
+        member.accept(20)
+    world.produce(orders, 5, 0)
+    settled(kgroup, group, 5)
+    (document,) = kgroup("doctor", group, "-o", "json").data
+    assert [(each["rule"], each["numbers"]) for each in document["findings"]] == [("share-no-reader", {"lag": 5})]

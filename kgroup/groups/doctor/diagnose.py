@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from kgroup.groups.doctor import about_lag, about_rebalances, about_transactions
 from kgroup.groups.doctor.about_members import MIGRATE
 from kgroup.groups.doctor.finding import Answer, Diagnosis, Finding, NotChecked, Rule, Severity
-from kgroup.groups.doctor.rules import CLUSTER_RULES, GROUP_RULES, OF_COMMITS, ORDER, QUERY_RULES
+from kgroup.groups.doctor.rules import CLUSTER_RULES, GROUP_RULES, OF_COMMITS, ORDER, QUERY_RULES, SHARE_RULES
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot
 from kgroup.groups.lag.past import group_past
 from kgroup.model.hidden_commits import hidden_words
@@ -32,11 +32,12 @@ _FOLLOW: dict[str, tuple[str, ...]] = {
 
 
 def diagnose_group(snapshot: GroupSnapshot) -> Diagnosis:
-    """The answers of all rules for a group, or for a streaming query.
+    """The answers of all rules for a group, for a share group, or for a streaming query.
 
     What could not be checked is listed in ``not_checked``, never as a finding.
     """
-    rules = GROUP_RULES if snapshot.group.query is None else QUERY_RULES
+    group = snapshot.group
+    rules = SHARE_RULES if group.is_share else GROUP_RULES if group.query is None else QUERY_RULES
     diagnosis = _without_offers(_diagnosis(snapshot.group.name, snapshot, rules))
     if any(log.past_ends for log in snapshot.logs.values()):
         diagnosis = replace(diagnosis, past=group_past(snapshot.lag, snapshot.evidence))

@@ -26,6 +26,7 @@ class RuleScope(ExplainedEnum):
     CLUSTER = "cluster", "the cluster"
     GROUP = "group", "a group"
     QUERY = "query", "a streaming query"
+    SHARE = "share", "a share group"
 
 
 class Severity(ExplainedEnum):

@@ -19,6 +19,7 @@ from kgroup.groups.doctor import (
     about_offsets,
     about_queries,
     about_rebalances,
+    about_share_groups,
     about_timeouts,
     about_transactions,
 )
@@ -75,13 +76,19 @@ QUERY_RULES: tuple[tuple[Rule, OfGroup], ...] = (
     (about_queries.NEW_PARTITIONS, about_queries.new_partitions),
     (about_lag.UNUSABLE_TIMESTAMPS, about_lag.unusable_timestamps),
 )
+SHARE_RULES: tuple[tuple[Rule, OfGroup], ...] = (
+    (about_share_groups.NO_READER, about_share_groups.share_no_reader),
+    (about_share_groups.GROUP_ID, about_share_groups.share_group_id),
+    (about_share_groups.STARTS_AT_LATEST, about_share_groups.share_starts_at_latest),
+    (about_share_groups.DEAD_LETTERS, about_share_groups.share_dead_letters),
+)
 CLUSTER_RULES: tuple[tuple[Rule, OfCluster], ...] = (
     (about_cluster.REPLICATION, about_cluster.offsets_topic_replication),
     (about_transactions.CLUSTER_TRANSACTION, about_transactions.hanging_offsets_transaction),
     (about_cluster.COORDINATORS, about_cluster.coordinator_load),
 )
 RULES: tuple[Rule, ...] = tuple(
-    dict.fromkeys(rule for rules in (CLUSTER_RULES, GROUP_RULES, QUERY_RULES) for rule, _ in rules)
+    dict.fromkeys(rule for rules in (CLUSTER_RULES, GROUP_RULES, QUERY_RULES, SHARE_RULES) for rule, _ in rules)
 )
 """The table of rules: id, meaning, source, thresholds."""
 

@@ -121,8 +121,14 @@ class PartitionLag(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def stuck_at(self) -> int | None:
-        """The offset that a stuck partition does not get past: the lowest if it commits back and forth."""
-        return self.first if self.status_result.lowest is None else self.status_result.lowest
+        """The offset that a stuck partition does not get past: the lowest if it commits back and forth.
+
+        Of a share group without a known first offset it is its start offset.
+        """
+        if self.status_result.lowest is not None:
+            return self.status_result.lowest
+        start = None if self.partition.counted is None else self.partition.commit
+        return start.offset if self.first is None and start is not None else self.first
 
     @property
     def missing(self) -> str | None:

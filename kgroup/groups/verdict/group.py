@@ -188,7 +188,10 @@ def _bare_verdict(group: Group, evidence: LagEvidence, report: GroupLag, fact: C
         next=None if fact is None else fact.text,
         concluded=fact,
         shape=shape,
-        safe=retention_verdict(report, evidence),
+        # Where the first record of a share group that is not done is unknown, so is when retention deletes it.
+        safe=None
+        if any(row.lag and row.first is None for row in report.partitions)
+        else retention_verdict(report, evidence),
         siblings=None
         if evidence.siblings is None
         else siblings_of(evidence.siblings, shape, report, evidence.unknown.get(EvidenceSource.SIBLINGS)),

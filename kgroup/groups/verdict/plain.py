@@ -42,7 +42,7 @@ def lag_text(group: Group, known: Sequence[tuple[int, str]]) -> str:
 
 def _why_unknown(group: Group) -> str:
     if not group.partitions:
-        return "no committed offset, and no partition is assigned"
+        return f"no {'start' if group.is_share else 'committed'} offset, and no partition is assigned"
     if any(partition.error for partition in group.partitions):
         return "the offsets or the logs could not be read"
     if any(partition.out_of_range for partition in group.partitions):

@@ -14,12 +14,18 @@ from kgroup.groups.doctor.about_rebalances import not_static, rebalance_storm, r
 from kgroup.groups.doctor.about_timeouts import session_restart
 from kgroup.groups.doctor.diagnose import diagnose_cluster, diagnose_group
 from kgroup.groups.doctor.finding import Answer, Finding, NotChecked
-from kgroup.groups.doctor.rules import BY_ID, CLUSTER_RULES, GROUP_RULES, ORDER, QUERY_RULES, RULES
+from kgroup.groups.doctor.rules import BY_ID, CLUSTER_RULES, GROUP_RULES, ORDER, QUERY_RULES, RULES, SHARE_RULES
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot, RebalanceHistory
 from kgroup.groups.lag.evidence import FirstUnread
 from kgroup.groups.timeline.steps import CrashLoop
 from kgroup.model.groups import Member
-from tests.helpers.cases import doctor_of_cluster, doctor_of_members, doctor_of_offsets, doctor_of_queries
+from tests.helpers.cases import (
+    doctor_of_cluster,
+    doctor_of_members,
+    doctor_of_offsets,
+    doctor_of_queries,
+    doctor_of_share_groups,
+)
 from tests.helpers.cases.doctor import (
     CLUSTER,
     EARLY,
@@ -47,14 +53,22 @@ from tests.helpers.cases.doctor_of_members import restarts
 from tests.helpers.cases.doctor_of_offsets import long_since, standing, unread
 from tests.helpers.for_each import for_each
 
-CASES = (*doctor_of_members.CASES, *doctor_of_offsets.CASES, *doctor_of_queries.CASES, *doctor_of_cluster.CASES)
+CASES = (
+    *doctor_of_members.CASES,
+    *doctor_of_offsets.CASES,
+    *doctor_of_queries.CASES,
+    *doctor_of_share_groups.CASES,
+    *doctor_of_cluster.CASES,
+)
 
 
 def look(case: Case) -> Answer:
     """What the rule of a case answers."""
     if isinstance(case.snapshot, ClusterSnapshot):
         return {rule.id: function for rule, function in CLUSTER_RULES}[case.rule](case.snapshot)
-    return {rule.id: function for rule, function in (*GROUP_RULES, *QUERY_RULES)}[case.rule](case.snapshot)
+    return {rule.id: function for rule, function in (*GROUP_RULES, *QUERY_RULES, *SHARE_RULES)}[case.rule](
+        case.snapshot
+    )
 
 
 def test_which_groups_are_judged_without_their_first_unread_records() -> None:

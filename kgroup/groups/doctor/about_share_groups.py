@@ -1,0 +1,144 @@
+"""Rules about share groups: what their coordinators, their settings and the logs of their topics show."""
+
+from __future__ import annotations
+
+from kgroup.groups.doctor.finding import (
+    Answer,
+    Rule,
+    RuleScope,
+    Severity,
+    kgroup_command,
+    quoted,
+    tool_command,
+    unread_partitions_text,
+)
+from kgroup.groups.doctor.snapshot import GroupSnapshot
+from kgroup.groups.verdict.plain import members_sentence
+from kgroup.model.share_group import ShareSettings
+from kgroup.support.quoting import quote
+from kgroup.support.units import human_count, plural, some_of
+
+NO_READER = Rule(
+    "share-no-reader",
+    "a share group has no members, and records of it are not done",
+    "KIP-932: a share group keeps its offsets without members, and does not expire",
+    scope=RuleScope.SHARE,
+)
+GROUP_ID = Rule(
+    "share-group-id",
+    "a share group whose id Kafka 4.2.0 cannot read",
+    "KAFKA-20183",
+    scope=RuleScope.SHARE,
+)
+STARTS_AT_LATEST = Rule(
+    "share-starts-at-latest",
+    "a share group without start offsets passes over the records that were there before it",
+    "KIP-932: share.auto.offset.reset",
+    scope=RuleScope.SHARE,
+)
+DEAD_LETTERS = Rule(
+    "share-dead-letters",
+    "the dead-letter topic of a share group does not exist or takes no dead letters: what the group gives up is lost",
+    "KIP-1191",
+    scope=RuleScope.SHARE,
+)
+
+_UNREADABLE = "4.2"
+_LATEST = "latest"
+_NOT_READ = "the settings of the group were not read"
+
+
+def share_no_reader(snapshot: GroupSnapshot) -> Answer:
+    """An Empty share group with a lag; since when it is Empty, its coordinator does not show."""
+    group, lag = snapshot.group, snapshot.lag.total.lag
+    if not (lag and members_sentence(group)):
+        return NO_READER.partly(unread_partitions_text(group.partitions))
+    return NO_READER.finding(
+        Severity.WARNING,
+        f"no member reads, and {human_count(lag)} of its records are not done",
+        remedy="start its consumers: they get the records that are not done",
+        numbers={"lag": lag},
+        affected=[row.where for row in snapshot.lag.partitions if row.lag],
+        commands=(kgroup_command("describe", group.name),),
+    )
+
+
+def share_group_id(snapshot: GroupSnapshot) -> Answer:
+    """A colon in the id, with brokers that may not find the group's state by it."""
+    group, release = snapshot.group, snapshot.broker.release
+    if ":" not in group.name:
+        return ()
+    if release is None:
+        return GROUP_ID.unknown(snapshot.why("release", "the release of the brokers is not known"))
+    if release != _UNREADABLE:
+        return ()
+    return GROUP_ID.finding(
+        Severity.WARNING,
+        f"{plural(group.name.count(':'), 'colon')} in the group id, and the brokers are of {release}: 4.2.0 delivers "
+        "nothing to it, without an error",
+        remedy="use another group id, or newer brokers; which 4.2 they are, brokers do not show",
+        numbers={"colon_count": group.name.count(":")},
+        commands=(kgroup_command("describe", group.name),),
+    )
+
+
+def share_starts_at_latest(snapshot: GroupSnapshot) -> Answer:
+    """Records on partitions without a start offset, of a group that starts at the log end."""
+    group, settings = snapshot.group, _settings(snapshot)
+    if settings is None or settings.start is None:
+        return STARTS_AT_LATEST.unknown(_why(snapshot))
+    new = [p for p in group.partitions if p.commit is None and not p.error and p.log and p.log.end > p.log.start]
+    if settings.start != _LATEST or not new:
+        return STARTS_AT_LATEST.partly(unread_partitions_text(group.partitions))
+    offsets = sum(p.log.end - p.log.start for p in new if p.log)
+    places = [str(p.tp) for p in new]
+    who = "its first consumer gets none" if group.is_empty else "its members get none from before their first fetch"
+    config = f"--alter --entity-type groups --entity-name {quoted(group)} --add-config share.auto.offset.reset=earliest"
+    return STARTS_AT_LATEST.finding(
+        Severity.WARNING if group.is_empty else Severity.INFO,
+        f"share.auto.offset.reset is latest, without a start offset on {plural(len(new), 'partition')} "
+        f"({some_of(places)}): of {plural(offsets, 'offset')} there {who}",
+        remedy="where those records count, set share.auto.offset.reset before its first consumer starts",
+        numbers={"partition_count": len(new), "offset_count": offsets},
+        affected=places,
+        commands=(tool_command("kafka-configs.sh", snapshot.bootstrap, config),),
+    )
+
+
+def share_dead_letters(snapshot: GroupSnapshot) -> Answer:
+    """A dead-letter topic that is configured, and is missing or not enabled: no consumer gets an error of it."""
+    settings = _settings(snapshot)
+    if settings is None:
+        return DEAD_LETTERS.unknown(_why(snapshot))
+    topic = settings.dead_letters
+    if topic is None or (topic.exists is False and topic.created):
+        return ()
+    if topic.exists is None:
+        return DEAD_LETTERS.unknown(f"no DESCRIBE_CONFIGS on {topic.name}")
+    if topic.exists and topic.enabled:
+        return ()
+    switch, name = "errors.deadletterqueue.group.enable=true", quote(topic.name)
+    if topic.exists:
+        what, tool = f"lacks {switch}", "kafka-configs.sh"
+        rest = f"--alter --entity-type topics --entity-name {name} --add-config {switch}"
+    else:
+        what, tool, rest = "does not exist", "kafka-topics.sh", f"--create --topic {name} --config {switch}"
+    limit = settings.delivery_limit
+    up = "" if limit is None else f" after {limit} deliveries"
+    return DEAD_LETTERS.finding(
+        Severity.WARNING,
+        f"its dead-letter topic {topic.name} {what}: a record that is rejected, or given up{up}, is lost",
+        remedy="make the topic, or enable it: consumers get no error of it",
+        numbers={"delivery_limit_count": limit or 0},
+        affected=[topic.name],
+        commands=(tool_command(tool, snapshot.bootstrap, rest),),
+    )
+
+
+def _settings(snapshot: GroupSnapshot) -> ShareSettings | None:
+    return None if snapshot.group.share is None else snapshot.group.share.settings
+
+
+def _why(snapshot: GroupSnapshot) -> str:
+    share = snapshot.group.share
+    return (share.unread if share else None) or _NOT_READ

@@ -1,0 +1,88 @@
+"""Cases of the rules about share groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from kgroup.groups.doctor.snapshot import GroupSnapshot
+from kgroup.groups.lag.evidence import LagEvidence, PartitionEvidence
+from kgroup.model.groups import LogRange, Partition
+from kgroup.model.migration_facts import BrokerFacts
+from kgroup.model.share_group import BrokerLag, DeadLetterTopic, ShareGroup, ShareSettings
+from tests.helpers.cases import described
+from tests.helpers.cases.doctor import INFO, NOW, PARTLY, UNKNOWN, WARNING, Case, member, partition
+
+SETTINGS = ShareSettings("earliest", "read_uncommitted", 5, 30_000, has_dead_letters=True)
+LATEST = replace(SETTINGS, start="latest")
+
+
+def counted(number: int, start: int | None, lag: int | None, **other: Any) -> Partition:
+    """A partition with its start offset and the lag that the broker counts, of a log with 1000 records."""
+    return replace(partition(number, start, **other), counted=BrokerLag(lag))
+
+
+def snapshot(
+    *partitions: Partition,
+    settings: ShareSettings | None = SETTINGS,
+    members: int = 1,
+    name: str = "jobs",
+    release: str | None = "4.4",
+) -> GroupSnapshot:
+    """A share group with so many members, which all have the first partition."""
+    group = described.group(
+        partitions,
+        [member(f"jobs-{at}", 0) for at in range(members)],
+        name=name,
+        type="share",
+        protocol_type="share",
+        state="Stable" if members else "Empty",
+        share=ShareGroup(settings, None if settings else "no DESCRIBE_CONFIGS on this group"),
+    )
+    known = {p.tp: PartitionEvidence() for p in partitions}
+    evidence = LagEvidence(now_ms=NOW, partitions=known)
+    return GroupSnapshot(group=group, now_ms=NOW, logs=known, read=evidence, broker=BrokerFacts(release=release))
+
+
+def with_dead_letters(**topic: Any) -> GroupSnapshot:
+    return snapshot(DONE, settings=replace(SETTINGS, dead_letters=DeadLetterTopic("dlq.orders", **topic)))
+
+
+DONE, BEHIND, NEW = counted(0, 1000, 0), counted(0, 400, 30), counted(1, None, None)
+AWAY = counted(1, None, None, log=None, error="no-leader")
+EMPTY_LOG = counted(1, None, 0, log=LogRange(0, 0))
+
+CASES = (
+    Case("share-no-reader", "it has members", snapshot(BEHIND), None),
+    Case("share-no-reader", "all is done", snapshot(DONE, members=0), None),
+    Case("share-no-reader", "nothing is known", snapshot(NEW, members=0), None),
+    Case("share-no-reader", "a leader is away", snapshot(DONE, AWAY, members=0), PARTLY, "orders:1"),
+    Case("share-no-reader", "records wait", snapshot(BEHIND, members=0), WARNING,
+         "no member reads, and 30 of its records are not done"),
+    Case("share-group-id", "without a colon", snapshot(DONE, release="4.2"), None),
+    Case("share-group-id", "with one, on newer brokers", snapshot(DONE, name="a:b"), None),
+    Case("share-group-id", "with one, on brokers of 4.2", snapshot(DONE, name="a:b", release="4.2"), WARNING,
+         "1 colon in the group id"),
+    Case("share-group-id", "with one, on unknown brokers", snapshot(DONE, name="a:b", release=None), UNKNOWN,
+         "release"),
+    Case("share-starts-at-latest", "it starts at the log start", snapshot(DONE, NEW), None),
+    Case("share-starts-at-latest", "it has begun everywhere", snapshot(DONE, settings=LATEST), None),
+    Case("share-starts-at-latest", "nothing was there", snapshot(DONE, EMPTY_LOG, settings=LATEST), None),
+    Case("share-starts-at-latest", "a leader is away", snapshot(DONE, AWAY, settings=LATEST), PARTLY, "orders:1"),
+    Case("share-starts-at-latest", "its settings are unknown", snapshot(NEW, settings=None), UNKNOWN,
+         "DESCRIBE_CONFIGS"),
+    Case("share-starts-at-latest", "it has members", snapshot(DONE, NEW, settings=LATEST), INFO,
+         "without a start offset on 1 partition (orders:1): of 1000 offsets there its members get none from before"),
+    Case("share-starts-at-latest", "nobody has begun", snapshot(NEW, settings=LATEST, members=0), WARNING,
+         "its first consumer gets none"),
+    Case("share-dead-letters", "there is none", snapshot(DONE), None),
+    Case("share-dead-letters", "it takes them", with_dead_letters(exists=True, enabled=True), None),
+    Case("share-dead-letters", "brokers create it", with_dead_letters(exists=False, created=True), None),
+    Case("share-dead-letters", "it may not be seen", with_dead_letters(), UNKNOWN, "no DESCRIBE_CONFIGS on dlq.orders"),
+    Case("share-dead-letters", "its settings are unknown", snapshot(DONE, settings=None), UNKNOWN, "DESCRIBE_CONFIGS"),
+    Case("share-dead-letters", "it is missing", with_dead_letters(exists=False), WARNING,
+         "dlq.orders does not exist: a record that is rejected, or given up after 5 deliveries, is lost"),
+    Case("share-dead-letters", "it is not enabled", with_dead_letters(exists=True, enabled=False), WARNING,
+         "dlq.orders lacks errors.deadletterqueue.group.enable=true"),
+)  # fmt: skip
