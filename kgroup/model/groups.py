@@ -224,12 +224,15 @@ class Partition(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def out_of_range(self) -> RangeStatus | None:
-        """Where the committed offset is, if it is outside the log."""
+        """Where the committed offset is, if it is outside the log.
+
+        A share group's start offset may stay below the log start: what was deleted there may have been done.
+        """
         commit, log = self.commit, self.log
         if commit is None or log is None:
             return None
         if commit.offset < log.start:
-            return RangeStatus.BELOW_LOG_START
+            return RangeStatus.BELOW_LOG_START if self.counted is None else None
         return RangeStatus.ABOVE_LOG_END if commit.offset > log.end else None
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.helpers.command_line import CommandLine
+from tests.helpers.kafka_proxy import Fault, Loss, ProxiedBroker
 from tests.helpers.kafka_tools import KafkaTools
 from tests.helpers.kafka_world import KafkaWorld
 from tests.helpers.share_consumers import ACCEPT, RELEASE, sharer
@@ -15,6 +16,7 @@ from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 TOOL = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
+SHARE_GROUP_OFFSETS = 90
 UNKNOWN = "no start offset is stored yet"
 
 
@@ -214,3 +216,22 @@ def test_a_group_that_nobody_reads(kgroup: CommandLine, world: KafkaWorld, order
     settled(kgroup, group, 5)
     (document,) = kgroup("doctor", group, "-o", "json").data
     assert [(each["rule"], each["numbers"]) for each in document["findings"]] == [("share-no-reader", {"lag": 5})]
+
+
+@pytest.mark.parametrize("verb", ["describe", "lag", "doctor"])
+def test_offsets_that_never_come(proxied: ProxiedBroker, name: Name, verb: str) -> None:
+    """The group is shown without them, within the time limit; the others are shown as ever."""
+    world, kgroup = proxied.world, CommandLine()
+    topic, group, other = world.topic(name("orders")), name("jobs"), name("plain")
+    world.produce(topic, 3)
+    world.share_group(group, topic)
+    world.commit(other, {(topic, 0): 1})
+    proxied.proxy.expect(Fault(SHARE_GROUP_OFFSETS, Loss.NOTHING, always=True))
+
+    shown = kgroup(verb, "--regex", f"{group}|{other}", "-o", "json", "--timeout", "20s", exit_code=7)
+    assert [(error["group"], error["code"]) for error in shown.json["errors"]] == [(group, "timed-out")]
+    documents = {document["group"]: document for document in shown.data}
+    assert set(documents) == {group, other}
+    if verb != "doctor":
+        assert [row["lag"] for row in documents[other]["partitions"]] == [2]
+        assert [(row["lag"], row["error_code"]) for row in documents[group]["partitions"]] == [(None, "timed-out")]

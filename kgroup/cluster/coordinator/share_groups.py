@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from kafka.errors import KafkaTimeoutError
 from kafka.protocol.api_message import ApiMessage
 
 from kgroup.cluster.broker_errors import (
@@ -21,6 +22,7 @@ from kgroup.cluster.broker_errors import (
 from kgroup.cluster.coordinator import schemas
 from kgroup.cluster.coordinator.groups import GroupCoordinators, GroupDescription
 from kgroup.cluster.coordinator.offset_fetch import CommittedOffsets
+from kgroup.cluster.deadline import Deadline
 from kgroup.model.commit import Commit
 from kgroup.model.groups import Member, TopicPartitions, sorted_assignment
 from kgroup.model.share_group import SHARE, BrokerLag
@@ -35,8 +37,8 @@ SWITCHED_OFF = refusal_code(
 )
 
 _SHARE_GROUP_DESCRIBE = 77
-_OFFSETS_WITHIN_MS = 4_000
-"""How long start offsets are waited for: the coordinator asks other brokers, and 4.4.0 may never answer (seen)."""
+_OFFSETS_WITHIN_S, _CLOSING_S = 4.0, 0.2
+"""How long start offsets are waited for, and how much longer until kafka-python gives up the connection."""
 
 
 class ShareGroupDescribeRequest(ApiMessage, load_json=schemas):  # type: ignore[call-arg, misc]
@@ -89,22 +91,41 @@ async def describe_share(
 async def share_offsets(
     coordinators: GroupCoordinators, groups: Sequence[str]
 ) -> dict[str, ShareOffsets | KgroupError]:
-    """The start offsets and lags of share groups (API 90), for all partitions that they have a state of.
+    """The start offsets and lags of described share groups (API 90), for all partitions that they have a state of.
 
     A broker that is asked for a partition which a topic lacks never answers (4.3.1 and 4.4.0, seen): none is named.
+    It answers in order, so what comes after a late answer on the same connection waits too: the connection is closed.
     """
-    if not groups:
-        return {}
-    request = DescribeShareGroupOffsetsRequest
-    answers = await coordinators.send_until_answered(
-        groups,
-        lambda ids: request(
-            groups=[request.DescribeShareGroupOffsetsRequestGroup(group_id=each, topics=None) for each in ids]
-        ),
-        lambda answer: ((row.group_id, row.error_code, _offsets(row)) for row in answer.groups),
-        _OFFSETS_WITHIN_MS,
-    )
-    return {name: _late() if _is_late(answer) else answer for name, answer in answers.items()}
+    part = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
+    by_node: dict[int, list[str]] = {}
+    offsets: dict[str, ShareOffsets | KgroupError] = {}
+    for group in groups:
+        node = coordinators.node(group)
+        if isinstance(node, int):
+            by_node.setdefault(node, []).append(group)
+        else:
+            offsets[group] = node or group_error(COORDINATOR_NOT_AVAILABLE, group)
+    left_s = coordinators.client.deadline.left_s
+    within_s = min(_OFFSETS_WITHIN_S, left_s / 2)
+    client = coordinators.client.within(Deadline.after(within_s + _CLOSING_S))
+    requests = [
+        (node, DescribeShareGroupOffsetsRequest(groups=[part(group_id=each, topics=None) for each in ids]))
+        for node, ids in by_node.items()
+    ]
+    answers = await client.send_all(requests, round(within_s * 1000))
+    if any(isinstance(answer, KafkaTimeoutError) for answer in answers):
+        await coordinators.client.sleep(2 * _CLOSING_S)
+    for (node, ids), answer in zip(by_node.items(), answers, strict=True):
+        if isinstance(answer, KafkaTimeoutError):
+            offsets |= {group: _late(within_s) for group in ids}
+        elif isinstance(answer, BaseException):
+            offsets |= dict.fromkeys(ids, client.failure(answer, node))
+        else:
+            offsets |= {
+                row.group_id: _offsets(row) if row.error_code == NONE else group_error(row.error_code, row.group_id)
+                for row in answer.groups
+            }
+    return offsets
 
 
 def _description(row: Any) -> GroupDescription | None:
@@ -161,14 +182,9 @@ def _switched_off() -> Refused:
     )
 
 
-def _is_late(answer: ShareOffsets | KgroupError) -> bool:
-    return isinstance(answer, KgroupError) and answer.code == group_error(COORDINATOR_NOT_AVAILABLE, "").code
-
-
-def _late() -> Unreachable:
-    within_s = _OFFSETS_WITHIN_MS // 1000
+def _late(within_s: float) -> Unreachable:
     return Unreachable(
-        f"its start offsets did not come within {within_s}s; its coordinator asks the leaders of all its partitions",
+        f"its start offsets did not come within {within_s:.0f}s: its coordinator asks the leaders of its partitions",
         code="timed-out",
         hint="try again; a partition without a leader delays the answer",
     )

@@ -63,7 +63,8 @@ def range_line(outside: Sequence[Partition]) -> str:
         what = f"committed {offset} lies below the log start {first.log.start}: {plural(gone, 'offset')} gone"
     else:
         why = "the topic was recreated, or the log was truncated"
-        what = f"committed {offset} lies above the log end {first.log.end}: {why}"
+        which = "committed" if first.counted is None else "start offset"
+        what = f"{which} {offset} lies above the log end {first.log.end}: {why}"
     more = f"; {len(outside) - 1} more out of range" if len(outside) > 1 else ""
     return f"{where} {what}{more}"
 

@@ -229,8 +229,11 @@ def _is_above_log_end(row: PartitionLag) -> bool:
 
 
 def _margin(row: PartitionLag) -> int | None:
+    """None too of a share group: what lies after its start offset may be done."""
     commit, log = row.partition.commit, row.partition.log
-    return None if commit is None or log is None else commit.offset - log.start
+    if commit is None or log is None or row.partition.counted is not None:
+        return None
+    return commit.offset - log.start
 
 
 def _lost(row: PartitionLag) -> int | None:
@@ -241,6 +244,12 @@ def _lost(row: PartitionLag) -> int | None:
 def _ratio(row: PartitionLag) -> float | None:
     """klag-exporter's formula: end - committed, in percent of end - start; None if the log is empty or replaced."""
     commit, log = row.partition.commit, row.partition.log
-    if commit is None or log is None or log.end <= log.start or _is_above_log_end(row):
+    if (
+        commit is None
+        or log is None
+        or log.end <= log.start
+        or _is_above_log_end(row)
+        or row.partition.counted is not None
+    ):
         return None
     return round(100 * max(0, log.end - commit.offset) / (log.end - log.start), 3)

@@ -16,7 +16,7 @@ from kgroup.groups.lag.evidence import (
 from kgroup.groups.lag.past import STEP_MS, STEPS, LagPast, group_past
 from kgroup.groups.lag.rates import LagTrend, Rates, rate_words, reading_rate, span_words
 from kgroup.groups.lag.report import GroupLag, LagSum, PartitionLag, time_lag_at_most_ms
-from kgroup.groups.lag.status import LagStatus
+from kgroup.groups.lag.status import SHARES, LagStatus
 from kgroup.groups.verdict.facts import held_back, holds_back, how_stuck, stuck_of
 from kgroup.groups.verdict.group import GroupVerdict
 from kgroup.groups.verdict.plain import lag_text, range_line
@@ -122,7 +122,7 @@ def stuck_line(report: GroupLag, evidence: LagEvidence) -> str | None:
     """The stuck partition and since when; ``unknown: ...`` if no status is known, None if no partition is stuck."""
     stuck = stuck_of(report)
     lagging = [p for p in report.partitions if p.lag]
-    unknown = [p for p in lagging if p.status is None]
+    unknown = [p for p in lagging if p.status is None and p.status_result.why != SHARES]
     if not stuck:
         if not unknown:
             return None
@@ -323,7 +323,7 @@ def _why(report: GroupLag, evidence: LagEvidence) -> str:
         return evidence.unknown[EvidenceSource.COMMITS]
     if any((facts := evidence.partitions.get(p.partition.tp)) and is_by_tool(facts) for p in report.partitions):
         return "a reset or a release committed last"
-    why = next((p.status_result.why for p in report.partitions if p.status_result.why), None)
+    why = next((p.status_result.why for p in report.partitions if p.status_result.why not in (None, SHARES)), None)
     counted = any(p.partition.counted is not None for p in report.partitions)
     return why or ("a share group commits nothing" if counted else "too few commits")
 
