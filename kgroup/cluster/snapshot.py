@@ -65,7 +65,8 @@ class SnapshotRequest(msgspec.Struct, frozen=True):
     ``generation_budget_s`` is how long to search ``__consumer_offsets``; 0 leaves out generation and leader. ``stable``
     turns each commit that an open transaction is about to replace into an error. ``hidden_budget_s`` is how long to
     search ``__consumer_offsets`` for commits that the broker may hide from this user; 0: do not search. ``all_types``
-    is whether share groups and streaming queries may be asked for, ``settings`` whether those of share groups are read.
+    is whether share groups and streaming queries may be asked for, ``queries`` whether the latter alone may be.
+    ``settings`` is whether those of share groups are read.
     """
 
     offsets: bool = True
@@ -74,6 +75,7 @@ class SnapshotRequest(msgspec.Struct, frozen=True):
     stable: bool = False
     hidden_budget_s: float = 1.0
     all_types: bool = False
+    queries: bool = False
     settings: bool = False
 
 
@@ -164,7 +166,7 @@ class Cluster(ClusterConnection):
         queries = [name for name in names if is_query(name)]
         if not queries:
             return self._ask(self._settled_snapshot, groups, request)
-        if not request.all_types:
+        if not (request.all_types or request.queries):
             raise no_query(queries[0])
         others = [each for each, name in zip(groups, names, strict=True) if not is_query(name)]
         snapshots = [self._describe_queries(queries, request)]
