@@ -111,7 +111,7 @@ def run_fork(engine: CatchupEngine, runner: Runner, look: Callable[[], None], na
             )
         if now.planned is not None or (now.done is not None and now.done.number > batch.number):
             engine.reporter.warn(
-                f"the job went on after batch {batch.number}: with trigger(once=True) it would not read more than that"
+                f"the job did more than batch {batch.number}: with trigger(once=True) it does that one alone"
             )
 
 

@@ -133,7 +133,7 @@ def _file_sink(name: str, query: StreamingQuery, how: QueryChanges) -> FileSink 
     folder = query.file_sink if how.file_sink is None else how.file_sink
     if folder is None:
         raise Refused(
-            f"the checkpoint does not say whether {name} writes by Spark's file sink, whose log needs each batch too",
+            f"no file shows whether {name} writes by Spark's file sink, whose own log needs each batch too",
             hint="Add --file-sink DIR for a query that writes to DIR with format parquet, json, csv, orc or text. For "
             "another sink (Kafka, Delta, Iceberg, foreachBatch): --file-sink none",
             code=FILE_SINK,

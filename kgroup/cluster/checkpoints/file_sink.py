@@ -15,7 +15,7 @@ from kgroup.support.errors import Refused, UsageError, refusal_code
 FILE_SINK = refusal_code(
     "file-sink",
     "changes of streaming queries",
-    "Spark's file sink needs each batch in its log too, and a checkpoint does not say where the query writes.",
+    "Spark's file sink needs each batch in its log too, and a checkpoint does not name its folder.",
     "Name the folder of writeStream.format(parquet, json, text, ...): --file-sink DIR. Otherwise: --file-sink none.",
 )
 _LOG, _COMPACT = "_spark_metadata", ".compact"
