@@ -400,3 +400,37 @@ def test_what_is_refused(kgroup_cli: CommandLine) -> None:
         ("--scan-time", "3"): "--scan-time 3: the unit is missing",
     }.items():
         assert said in kgroup_cli("history", "svc", "-b", "127.0.0.1:1", *arguments, exit_code=2).stderr
+
+
+def test_share_and_streams_groups_have_a_history_too(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
+    """Their members are gone; a real application is in tests/clients."""
+    topic, plain, share, streams = world.topic(name("orders")), name("g-plain"), name("g-share"), name("g-streams")
+    world.commit(plain, {(topic, 0): 0})
+    world.share_group(share, topic)
+    world.streams_group(streams, topic, stopped=True)
+    first = ("offsets-initialized", f"{topic} (1 partition)")
+
+    def initialized() -> bool:
+        changes = document(kgroup, share)["changes"]
+        return [(each["change_kind"], each["text"]) for each in changes] == [first] and changes[0][
+            "took_ms"
+        ] is not None
+
+    wait_for(initialized, "the first start offsets written")
+    found = {each["group"]: each for each in kgroup("history", plain, share, streams, "-o", "json").data}
+    assert (found[share]["state"], found[share]["steps"][0]["protocol"]) == ("Stable", "share")
+    assert causes(found[share])[0] == ("join", ("@127.0.0.1",))
+    assert (found[streams]["state"], found[streams]["steps"][-1]["step_kind"]) == ("Empty", "empty")
+    assert found[plain]["changes"] == []
+
+    every = kgroup("history", "--regex", f"({plain}|{share}|{streams})", "-o", "json")
+    assert [each["group"] for each in every.data] == sorted((plain, share, streams))
+    assert "left out" not in every.stderr
+    assert [each["group"] for each in kgroup("history", "--type", "share", "--regex", share, "-o", "json").data] == [
+        share
+    ]
+    assert [each["group"] for each in kgroup("history", "--topic", topic, "-o", "json").data] == [plain]
+    assert [each["group"] for each in kgroup("history", share, plain, "-t", topic, "-o", "json").data] == [plain, share]
+    page = kgroup("history", share, "--commits").stdout
+    assert "CHANGED" in page
+    assert "A share group commits no offsets" in page
