@@ -299,6 +299,7 @@ def _state(timeline: GroupTimeline, record: EpochWritten) -> str:
 
 def _member(timeline: GroupTimeline, member_id: str, details: MemberDetails, protocol: RebalanceProtocol) -> Member:
     holding = timeline.holdings.get(member_id)
+    tasks = protocol is RebalanceProtocol.STREAMS  # of subtopologies: they are no partitions of topics
     return Member(
         member_id=member_id,
         instance_id=details.instance_id,
@@ -309,6 +310,6 @@ def _member(timeline: GroupTimeline, member_id: str, details: MemberDetails, pro
         protocol=protocol.value if details.classic_session_ms is None else "classic",
         subscription=tuple(sorted(details.topics)),
         subscription_regex=details.pattern,
-        assignment=assignment_of(None if holding is None else holding.partitions | holding.pending),
-        target_assignment=assignment_of(timeline.targets.get(member_id)),
+        assignment=assignment_of(None if holding is None or tasks else holding.partitions | holding.pending),
+        target_assignment=assignment_of(None if tasks else timeline.targets.get(member_id)),
     )

@@ -208,6 +208,14 @@ def test_what_a_group_is(events: list[Event], expected: tuple[object, ...] | Non
         assert (found.type, found.state, found.protocol_type, found.generation, found.group_epoch) == expected
 
 
+@pytest.mark.parametrize(("type_", "assigned"), [("share", True), ("streams", False)])
+def test_tasks_are_no_partitions(type_: str, assigned: bool) -> None:
+    found = at_end(joined(1, "a"), topology(2, 1), foreign(3, type_), target(4, "a", 0), has(5, "a", 3, 0))
+
+    (member,) = found.members
+    assert (member.protocol, member.assignment is not None, member.target is not None) == (type_, assigned, assigned)
+
+
 @pytest.mark.parametrize(
     ("events", "at_ms", "type_"),
     [
