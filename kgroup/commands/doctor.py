@@ -167,8 +167,9 @@ def _diagnose_groups(run: Invocation, cluster: Cluster, which: Selection, depth:
         diagnosed.errors += _failures(snapshot.errors)
         notes |= dict.fromkeys(snapshot.notes)
         # The members and offsets of other frameworks' groups follow other rules.
-        consumers = tuple(group for group in snapshot.groups if group.is_share or is_of_consumers(group.protocol_type))
-        others += [group.protocol_type or "" for group in snapshot.groups if group not in consumers]
+        checked = {group.name for group in snapshot.groups if group.is_share or is_of_consumers(group.protocol_type)}
+        consumers = tuple(group for group in snapshot.groups if group.name in checked)
+        others += [group.protocol_type or "" for group in snapshot.groups if group.name not in checked]
         part = replace(snapshot, groups=consumers)
         snapshots = group_snapshots(reader, part, size)
         ledger = begun(reporter) if ledger is None else ledger

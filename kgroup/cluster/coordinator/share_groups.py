@@ -186,5 +186,5 @@ def _late(within_s: float) -> Unreachable:
     return Unreachable(
         f"its start offsets did not come within {within_s:.0f}s: its coordinator asks the leaders of its partitions",
         code="timed-out",
-        hint="try again; a partition without a leader delays the answer",
+        hint="try again; kafka-share-groups.sh --describe waits for longer",
     )

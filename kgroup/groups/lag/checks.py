@@ -7,7 +7,7 @@ from typing import Annotated
 
 import msgspec
 
-from kgroup.groups.lag.report import GroupLag, LagRow, LagSum, PartitionLag, still_read, time_lag_at_most_ms
+from kgroup.groups.lag.report import GroupLag, LagRow, LagSum, PartitionLag, still_read
 from kgroup.groups.lag.status import SHARES, LagStatus, status_words
 from kgroup.support.durations import format_duration
 from kgroup.support.errors import UsageError
@@ -98,7 +98,7 @@ def _lag_time(row: LagRow, bound_s: float) -> list[Violation]:
         return [_violation(row, f"oldest unread record{where} is {age} old, over {bound}")]
     if row.time_lag_ms is None:
         rows = row.partitions if isinstance(row, LagSum) else (row,) if isinstance(row, PartitionLag) else ()
-        most_ms = None if row.missing else time_lag_at_most_ms(rows)
+        most_ms = row.time_lag_at_most_ms
         if most_ms is not None and most_ms <= bound_s * 1000:
             return []
         why = row.missing or next((p.time_why for p in rows if p.time_why), "the first unread record was not read")

@@ -47,6 +47,10 @@ class LagRow(Protocol):
         """``time_lag_ms``; where one age of several is unknown, the oldest known one. None if none is known."""
 
     @property
+    def time_lag_at_most_ms(self) -> int | None:
+        """An upper bound of ``time_lag_ms`` where that is not known, of a share group; else None."""
+
+    @property
     def spans(self) -> tuple[Rates, ...]:
         """The rates over each of ``SPANS_MS``; empty if unknown."""
 
@@ -167,6 +171,8 @@ class LagSum(msgspec.Struct, frozen=True):
     hidden: str | None = None
     """A phrase about ``Group.hidden_commits``; None without any."""
     spans: tuple[Rates, ...] = ()
+    time_lag_at_most_ms: int | None = None
+    """An upper bound of ``time_lag_ms`` where that is not known, of a share group; else None."""
     missing: str | None = None
     """Names the first partition with an unknown lag and the number of others; None if all are known."""
 
@@ -197,13 +203,15 @@ def sum_partitions(
     aged = [p for p in read if p.lag and p.time_lag_ms is not None]
     rates_by_partition = [p.spans or _UNKNOWN_SPANS for p in read]
     spans = tuple(sum_rates([spans[n] for spans in rates_by_partition]) for n in range(len(SPANS_MS)))
+    time_lag_ms = max(ages) if ages and len(ages) == len(read) and not hidden else None
     return LagSum(
         group=group,
         topic=topic,
         partitions=tuple(partitions),
         lag=sum(lags) if lags else None,
         unknown=len(partitions) - len(lags),
-        time_lag_ms=max(ages) if ages and len(ages) == len(read) and not hidden else None,
+        time_lag_ms=time_lag_ms,
+        time_lag_at_most_ms=None if hidden or time_lag_ms is not None else _at_most_ms(read),
         largest=max((p for p in partitions if p.lag), key=attrgetter("lag"), default=None),
         oldest=max(aged, key=attrgetter("time_lag_ms"), default=None),
         status_result=_worst(partitions, hidden),
@@ -215,10 +223,13 @@ def sum_partitions(
     )
 
 
-def time_lag_at_most_ms(rows: Sequence[PartitionLag]) -> int | None:
-    """The age of the oldest unread record, or a bound of it where one is a share group's; None if one has neither."""
-    ages = [p.time_lag_ms if p.time_lag_at_most_ms is None else p.time_lag_at_most_ms for p in rows]
-    return max((age for age in ages if age is not None), default=None) if None not in ages else None
+def _at_most_ms(partitions: Sequence[PartitionLag]) -> int | None:
+    """An upper bound of the ages of a share group's partitions; None if one has neither an age nor a bound."""
+    if not partitions or partitions[0].partition.counted is None:
+        return None
+    ages = [p.time_lag_ms if p.time_lag_at_most_ms is None else p.time_lag_at_most_ms for p in partitions]
+    known = [age for age in ages if age is not None]
+    return max(known) if len(known) == len(ages) else None
 
 
 def still_read(row: LagRow) -> LagRow | None:

@@ -267,7 +267,9 @@ def _lag(row: LagRow, report: GroupLag) -> Cell:
 
 
 def _age(row: LagSum) -> str | None:
-    """``18m``, or ``18m+`` if the age of another partition is unknown."""
+    """``18m``, or ``18m+`` if the age of another partition is unknown; ``<=18m`` where that has an upper bound."""
+    if row.time_lag_at_most_ms is not None:
+        return time_lag_words(row)
     age = age_words(row.time_lag_at_least_ms)
     return age if age is None or row.time_lag_ms is not None else f"{age}+"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kgroup.groups.lag.report import PartitionLag
+from kgroup.groups.lag.report import LagRow, PartitionLag
 from kgroup.groups.lag.status import LagStatus, StatusResult, status_words
 from kgroup.model.blocks import Cell, Style, Styled
 from kgroup.support.durations import format_duration
@@ -31,7 +31,7 @@ def commit_age(row: PartitionLag, now_ms: int) -> str | None:
     return None if row.last_commit_ms is None else age_words(max(0, now_ms - row.last_commit_ms))
 
 
-def time_lag_words(row: PartitionLag) -> str | None:
+def time_lag_words(row: LagRow) -> str | None:
     """``18m``, or ``<=18m`` where it is an upper bound."""
     most = age_words(row.time_lag_at_most_ms)
     return age_words(row.time_lag_ms) if most is None else f"<={most}"

@@ -47,6 +47,7 @@ class LagSumDocument(msgspec.Struct, frozen=True, kw_only=True):
         "Age of the oldest unread record whose age is known: time_lag_ms, or less if that of another partition is "
         "unknown; null if none is known.",
     ]
+    time_lag_at_most_ms: Annotated[Ms | None, "An upper bound of that age, where a share group has no exact one."]
     largest_partition: Annotated[PartitionName | None, "The partition with the largest lag."]
     oldest_partition: Annotated[PartitionName | None, "The partition with the oldest unread record."]
     lag_status: Annotated[str | None, LagStatus, "Burrow's status, of several partitions the worst; null if unknown."]
@@ -291,6 +292,7 @@ def _sum(row: LagSum) -> dict[str, Any]:
         "unknown_partition_count": row.unknown,
         "time_lag_ms": row.time_lag_ms,
         "time_lag_at_least_ms": row.time_lag_at_least_ms,
+        "time_lag_at_most_ms": row.time_lag_at_most_ms,
         "largest_partition": None if row.largest is None else PartitionName(*row.largest.partition.tp),
         "oldest_partition": None if row.oldest is None else PartitionName(*row.oldest.partition.tp),
         **_status_and_rates(row),

@@ -15,7 +15,7 @@ from kgroup.groups.lag.evidence import (
 )
 from kgroup.groups.lag.past import STEP_MS, STEPS, LagPast, group_past
 from kgroup.groups.lag.rates import LagTrend, Rates, rate_words, reading_rate, span_words
-from kgroup.groups.lag.report import GroupLag, LagSum, PartitionLag, time_lag_at_most_ms
+from kgroup.groups.lag.report import GroupLag, LagSum, PartitionLag
 from kgroup.groups.lag.status import SHARES, LagStatus
 from kgroup.groups.verdict.facts import held_back, holds_back, how_stuck, stuck_of
 from kgroup.groups.verdict.group import GroupVerdict
@@ -101,12 +101,12 @@ def measured_line(group: Group, report: GroupLag, evidence: LagEvidence) -> str:
 
 def _age(report: GroupLag, evidence: LagEvidence) -> str:
     oldest = report.total.oldest
-    if all(row.status is LagStatus.UNSUBSCRIBED for row in report.partitions if row.lag):
-        return "only of topics that the group has left"
-    most_ms = time_lag_at_most_ms(report.partitions)
-    if report.total.time_lag_ms is None and most_ms is not None:
+    most_ms = report.total.time_lag_at_most_ms
+    if most_ms is not None:
         return f"oldest unread record at most {format_duration(most_ms // 1000)}"
     if oldest is None or oldest.time_lag_ms is None:
+        if all(row.status is LagStatus.UNSUBSCRIBED for row in report.partitions if row.lag):
+            return "only of topics that the group has left"
         return f"age unknown: {evidence.why_unknown(EvidenceSource.TIME)}"
     where = "" if oldest is report.total.largest else f" on {oldest.where}"
     least = "at least " if report.total.time_lag_ms is None else ""

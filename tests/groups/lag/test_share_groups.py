@@ -62,7 +62,9 @@ def measured(of: Group) -> GroupLag:
 def test_lag(
     partition: Partition, lag: int | None, first: int | None, age: int | None, at_most: int | None, why: str | None
 ) -> None:
-    (row,) = measured(group(partition)).partitions
+    report = measured(group(partition))
+    (row,) = report.partitions
+    assert (report.total.time_lag_ms, report.total.time_lag_at_most_ms) == (age, at_most)
     assert (row.lag, row.first, row.time_lag_ms, row.time_lag_at_most_ms, row.why) == (lag, first, age, at_most, why)
     assert (row.time_why == DONE_AFTER_START) == (at_most is not None or (bool(lag) and first is None))
     assert (row.retention_left is not None) == bool(lag and first is not None)
