@@ -28,10 +28,11 @@ def test_names_that_steer_the_terminal_are_left_out(name: str) -> None:
 
 
 def test_groups_and_topics_of_the_cluster(ask: Asker, here: str, world: KafkaWorld, name: Callable[[str], str]) -> None:
-    topic, group = world.topic(name("t")), name("g")
+    topic, group, share = world.topic(name("t")), name("g"), name("jobs")
     world.commit(group, {(topic, 0): 1})
+    world.share_group(share, topic)
 
-    assert group in ask.until(group, GROUPS)
+    assert group in ask.until(share, GROUPS)
     topics = ask.until(topic, TOPICS)
     assert not [each for each in topics if each.startswith("__")]
     wait_for(lambda: "__consumer_offsets" in ask(TOPICS + "_"), "internal topics")
