@@ -18,7 +18,7 @@ class BrokerLag(msgspec.Struct, frozen=True, gc=False):
 
 
 class DeadLetterTopic(msgspec.Struct, frozen=True):
-    """The topic for records that a share group has given up (KIP-1191, Kafka 4.4).
+    """The topic for records that a share group does not deliver again (KIP-1191, Kafka 4.4).
 
     ``exists`` and ``enabled`` (``errors.deadletterqueue.group.enable`` of the topic) are None if not known. ``created``
     is whether brokers create one that does not exist.

@@ -38,7 +38,7 @@ STARTS_AT_LATEST = Rule(
 )
 DEAD_LETTERS = Rule(
     "share-dead-letters",
-    "the dead-letter topic of a share group does not exist or takes no dead letters: what the group gives up is lost",
+    "the dead-letter topic of a share group does not exist or is not enabled: records that are archived are lost",
     "KIP-1191",
     scope=RuleScope.SHARE,
 )
@@ -130,7 +130,7 @@ def share_dead_letters(snapshot: GroupSnapshot) -> Answer:
     up = "" if limit is None else f" after {limit} deliveries"
     return DEAD_LETTERS.finding(
         Severity.WARNING,
-        f"its dead-letter topic {topic.name} {what}: a record that is rejected, or given up{up}, is lost",
+        f"its dead-letter topic {topic.name} {what}: a record that is rejected, or not done{up}, is lost",
         remedy="make the topic, or enable it: consumers get no error of it",
         numbers={"delivery_limit_count": limit or 0},
         affected=[topic.name],

@@ -161,11 +161,11 @@ class ShareDocument(msgspec.Struct, frozen=True):
 
     auto_offset_reset: Annotated[str | None, "share.auto.offset.reset: where it starts without a start offset."]
     isolation_level: Annotated[str | None, "share.isolation.level."]
-    delivery_limit_count: Annotated[Count | None, "How often a record is delivered before it is given up."]
+    delivery_limit_count: Annotated[Count | None, "How often a record is delivered before it is archived."]
     record_lock_ms: Annotated[Ms | None, "How long a member may hold a record."]
-    dead_letter_topic: Annotated[str | None, "The topic for records that were given up; null without one."]
+    dead_letter_topic: Annotated[str | None, "The topic for dead letters; null without one."]
     dead_letter_topic_exists: Annotated[bool | None, "Whether that topic exists."]
-    dead_letter_topic_enabled: Annotated[bool | None, "Whether that topic takes dead letters of groups."]
+    dead_letter_topic_enabled: Annotated[bool | None, "Whether that topic is enabled for dead letters of groups."]
     settings_unknown_reason: Annotated[str | None, "Why the settings are unknown."]
 
     @classmethod

@@ -83,7 +83,7 @@ CASES = (
     Case("share-dead-letters", "it may not be seen", with_dead_letters(), UNKNOWN, "no DESCRIBE_CONFIGS on dlq.orders"),
     Case("share-dead-letters", "its settings are unknown", snapshot(DONE, settings=None), UNKNOWN, "DESCRIBE_CONFIGS"),
     Case("share-dead-letters", "it is missing", with_dead_letters(exists=False), WARNING,
-         "dlq.orders does not exist: a record that is rejected, or given up after 5 deliveries, is lost"),
+         "dlq.orders does not exist: a record that is rejected, or not done after 5 deliveries, is lost"),
     Case("share-dead-letters", "it is not enabled", with_dead_letters(exists=True, enabled=False), WARNING,
          "dlq.orders lacks errors.deadletterqueue.group.enable=true"),
 )  # fmt: skip
