@@ -1,7 +1,8 @@
 """A streaming query as its user writes it; its one argument is a ``QuerySpec`` as JSON. It needs PySpark alone.
 
-Lines of stdout: ``started``, then ``N begins`` and ``N written`` of each batch N that a Python function writes, and
-``ended`` or ``failed MESSAGE``. Lines of stdin: ``go`` lets the held batch go on; at the end of stdin the query stops.
+Lines of stdout: ``started``, then ``N begins`` and ``N written`` of each batch N that a Python function writes,
+``idle`` when it first waits for data, and ``ended`` or ``failed MESSAGE``. Lines of stdin: ``go`` lets the held batch
+go on; at the end of stdin the query stops.
 """
 
 from __future__ import annotations
@@ -70,10 +71,19 @@ def main(spec: dict[str, Any]) -> None:
     if "once" not in spec["trigger"]:  # such a job ends by itself, and may have no stdin
         threading.Thread(target=listen, args=(query, go_on), daemon=True).start()
     try:
+        say_when_idle(query)
         query.awaitTermination()
         say("ended")
     except Exception as error:
         say("failed " + " ".join(str(error).split()))
+
+
+def say_when_idle(query: StreamingQuery) -> None:
+    """Return then, or when it has ended. By then it has read its checkpoint, and has no batch planned."""
+    while not query.awaitTermination(1):
+        if query.status["message"] == "Waiting for data to arrive":
+            say("idle")
+            return
 
 
 def listen(query: StreamingQuery, go_on: threading.Event) -> None:
