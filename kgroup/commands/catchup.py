@@ -366,7 +366,7 @@ def resume(
     # only finish an interrupted release
     kgroup catchup resume cu-7f3a --release-only --execute
     # let the job of a streaming query read its gap, a batch at a time
-    kgroup catchup resume cu-7f3a --fork /data/fork --execute -- spark-submit job.py {checkpoint}
+    kgroup catchup resume cu-7f3a --fork /fork --execute -- ./job.sh {checkpoint}
     # replay what is pending, and what will be
     kgroup catchup resume --all-pending --follow --to-topic backfill --execute
 
