@@ -54,6 +54,7 @@ SUBVERBS = {
             "throttle": "rate limit slow speed",
             "stop": "pause halt end kill",
             "resume": "continue restart retry",
+            "done": "finish close complete delivered",
             "cancel": "abort undo rollback",
             "show": "status describe get progress log",
             "list": "ls plans",

@@ -39,6 +39,7 @@ from kgroup.catchup.service.options import (
     SpeedOptions,
 )
 from kgroup.catchup.service.rehearsal import check_workers
+from kgroup.catchup.service.replay import ReplayOptions
 from kgroup.catchup.service.resume_pending import PendingRequest, note_left, open_plans, resume_pending
 from kgroup.catchup.service.show import FollowedPlan, show_plan, show_plans
 from kgroup.catchup.service.skipped_by import request_skipped
@@ -47,7 +48,9 @@ from kgroup.catchup.service.start_plan import StartRequest
 from kgroup.catchup.service.stop_and_cancel import cancel_plan, prune_plans, stop_plan, throttle_plan
 from kgroup.changes.preconditions import check_execution, prepare_change
 from kgroup.cli.panels import safety_option, what_option
+from kgroup.groups.catchup.elsewhere import BY, ELSEWHERE
 from kgroup.groups.catchup.gap_request import parse_rate
+from kgroup.groups.catchup.model import Order
 from kgroup.groups.catchup.second_group import SECOND_GROUP
 from kgroup.groups.catchup.yielding import OFF, YIELD_TO, parse_yield
 from kgroup.groups.reset_targets import resolved_text
@@ -446,6 +449,45 @@ def _resume_pending(run: Invocation, ledger: LedgerOptions, request: PendingRequ
             yield list_outcome((), engine.cluster.ref, verbose=False)
 
 
+_LONGEST_BY = 200
+
+
+def done(
+    run: Invocation,
+    how: ExecuteOptions,
+    ledger: LedgerOptions,
+    plan: Annotated[str, PLAN],
+    by: Annotated[str, what_option("--by", metavar="TEXT", help="What has delivered the gap, for the ledger.")],
+) -> Outcome:
+    """Close a plan whose gap a job of your own has delivered.
+
+    kgroup takes your word for it: it reads no record, and counts and verifies nothing. catchup show has the gap as
+    startingOffsets and endingOffsets of Spark's Kafka source. A plan that another destination has begun, or that
+    another run works on, is refused. Until it is closed, catchup cancel still moves the group back.
+
+    Examples:
+    # the gap, as a batch job of Spark takes it
+    kgroup catchup show cu-7f3a
+    # close the plan after that job
+    kgroup catchup done cu-7f3a --by "airflow run 42" --execute
+
+    Exit codes: 0 2 3 4 5 6 8 130 143
+
+    Rights: READ, WRITE ledger; WRITE transactional ids kgroup-catchup-*; READ G; READ T
+    More rights: READ __consumer_offsets: whether the group was rewound after its release
+    """
+    if not 0 < len(by := by.strip()) <= _LONGEST_BY:
+        raise UsageError(f"--by requires a text of 1 to {_LONGEST_BY} characters, not of {len(by)}")
+    check_execution(run, how)
+    with open_engine(run.settings, run.reporter, ledger.ledger_topic) as engine:
+        replay = ReplayOptions(sink=ELSEWHERE, sink_options={BY: by}, order=Order.PARTITION)
+        request = ResumeRequest(plan, how.execute, run.command_line, replay=replay, apart_s=0)
+        result = resume_catchup(engine, run.settings, request)
+        if result is None:
+            return list_outcome((), engine.cluster.ref, verbose=False)
+        return outcome(result, engine.cluster.ref, request.line)
+
+
 def cancel(
     run: Invocation,
     how: ExecuteOptions,
@@ -527,4 +569,4 @@ def prune(
 
 
 DEFAULT = "list"
-SUBCOMMANDS = (start, check, list_, show, stop, throttle, resume, cancel, prune)
+SUBCOMMANDS = (start, check, list_, show, stop, throttle, resume, done, cancel, prune)

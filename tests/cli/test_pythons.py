@@ -67,6 +67,7 @@ VERB: dict[str, Case] = {
     "catchup throttle": Case("none off", 5),
     "catchup stop": Case("none", 5),
     "catchup resume": Case("none --to-topic {topic}", 5),
+    "catchup done": Case("none --by job", 5),
     "catchup cancel": Case("none", 5),
     "catchup prune": Case("none", 5),
     "context list": Case("", asks=False),

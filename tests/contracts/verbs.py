@@ -210,6 +210,9 @@ def catchup(stage: Stage) -> None:
     stage(f"catchup resume {plan}")
     stage(f"catchup cancel {plan} --execute")
     stage(f"catchup prune {plan} --execute")
+    told = plan_id(stage(f"catchup start --range {stage.topic}:0=10-20 --release-only --execute"))
+    stage(f"catchup done {told} --by job-1")
+    stage(f"catchup done {told} --by job-1 --execute")
 
 
 @verb("replay")

@@ -204,6 +204,7 @@ CHANGING = {
     "catchup resume": ["catchup", "resume", "cu-2222"],
     "catchup stop": ["catchup", "stop", "cu-2222"],
     "catchup throttle": ["catchup", "throttle", "cu-2222", "off"],
+    "catchup done": ["catchup", "done", "cu-2222", "--by", "job"],
     "catchup cancel": ["catchup", "cancel", "cu-2222"],
     "catchup prune": ["catchup", "prune"],
 }

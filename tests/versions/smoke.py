@@ -468,6 +468,12 @@ def catchup_resume(stage: Stage) -> None:
         assert copied(stage.world, copy) == gap_of(crashed)
 
 
+@verb("catchup done")
+def catchup_done(stage: Stage) -> None:
+    with _released(stage, "done") as (_, plan):
+        assert f"CLOSED  {plan}" in kgroup("catchup", "done", plan, "--by", "job 1", "--execute").stdout
+
+
 @verb("catchup cancel")
 def catchup_cancel(stage: Stage) -> None:
     with _released(stage, "cancel") as (crashed, plan):

@@ -13,6 +13,7 @@ from kgroup.groups.catchup.chunks import assign_to_tasks, group_chunks
 from kgroup.groups.catchup.dead_letters import REDRIVE, TO_SOURCE
 from kgroup.groups.catchup.decisions import POSSIBLE_DUPLICATES
 from kgroup.groups.catchup.delivered import started_chunks, unfinished
+from kgroup.groups.catchup.elsewhere import BY, ELSEWHERE, NOT_READ
 from kgroup.groups.catchup.model import CatchupPlan, Delivery, Order, PlanSnapshot, Task
 from kgroup.groups.catchup.plan_state import SESSION, sink_name
 from kgroup.groups.catchup.second_group import DELETE_GROUP, SECOND_GROUP
@@ -57,6 +58,7 @@ _MAIN_OPTIONS = {
     "python": "function",
     "spark": "format",
     SECOND_GROUP: "group",
+    ELSEWHERE: BY,
 }
 """By sink, the option that has the value of ``--to-topic``, ``--to-files``, ..."""
 
@@ -101,7 +103,8 @@ def delivery_of(snapshot: PlanSnapshot, options: ReplayOptions, typed: str | Non
     said = {name: text for name, text in (options.sink_options or {}).items() if name not in _ADDED}
     differs = options.sink not in (None, known.sink) or any(known.options.get(name) != said[name] for name in said)
     if differs or options.order not in (None, known.order):
-        keeps = (WHERE,) if options.sink == SECOND_GROUP else _KEPT  # a filter is never dropped in silence
+        # A filter is never dropped in silence, and what is dead letters remains so.
+        keeps = {SECOND_GROUP: (WHERE,), ELSEWHERE: (REDRIVE,)}.get(options.sink or "", _KEPT)
         kept = {name: text for name, text in known.options.items() if options.sink is None or name in keeps}
         handed_over = SECOND_GROUP in (known.sink, options.sink) and snapshot.progress
         if not handed_over and not any(started_chunks(plan, snapshot.progress)):
@@ -167,7 +170,7 @@ def _fitting(tuning: Mapping[str, str], before: str, sink: str, order: Order) ->
     kept = {
         name: text
         for name, text in tuning.items()
-        if sink == before or (name in LIVE and sink not in (SESSION, SECOND_GROUP))
+        if sink == before or (name in LIVE and sink not in (SESSION, *NOT_READ))
     }
     if order is Order.PARTITION:
         kept.pop("lanes", None)
@@ -183,7 +186,7 @@ def new_delivery(plan: CatchupPlan, options: ReplayOptions) -> Delivery:
     tasks: tuple[Task, ...] = ()
     if options.sink in IN_GROUPS:
         tasks = group_chunks(plan.chunks, options.chunks or options.at_once * CHUNKS_PER_SLOT)
-    elif options.sink != SECOND_GROUP:
+    elif options.sink not in NOT_READ:
         tasks = assign_to_tasks(plan.ranges, plan.chunks, order, options.at_once)
     delivery = Delivery(options.sink, order, tasks, dict(options.sink_options or {}), tuning=dict(options.tuning))
     encode(delivery)  # raises for text that the ledger cannot keep, before anything is moved
@@ -209,15 +212,15 @@ def deal_again(snapshot: PlanSnapshot, delivery: Delivery, options: ReplayOption
     Only for a run that took the plan over, which fences the tasks of earlier runs: a chunk may get into another task.
     """
     left = unfinished(snapshot.plan, snapshot.progress)
-    # A table remembers a group by its number; a second group has no tasks.
-    if not left or delivery.sink in (*IN_GROUPS, SECOND_GROUP):
+    # A table remembers a group by its number; what kgroup does not read has no tasks.
+    if not left or delivery.sink in (*IN_GROUPS, *NOT_READ):
         return delivery
     return replace(delivery, tasks=assign_to_tasks(snapshot.plan.ranges, left, delivery.order, options.at_once))
 
 
 def delivery_words(delivery: Delivery) -> Iterator[str]:
     """The delivery's settings, as options for another plan: ``--to-topic orders-backfill --rate 500/s``."""
-    if delivery.sink == SESSION:
+    if delivery.sink in (SESSION, ELSEWHERE):
         return
     main = _MAIN_OPTIONS[delivery.sink]
     yield f"--to-{delivery.sink}"

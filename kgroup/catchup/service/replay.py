@@ -19,6 +19,7 @@ from kgroup.catchup.worker.task_spec import Handling, Stopped, TaskResult, TaskS
 from kgroup.groups.catchup.chunks import RateLimit
 from kgroup.groups.catchup.dead_letters import TO_SOURCE
 from kgroup.groups.catchup.delivered import is_exactly_once, unfinished
+from kgroup.groups.catchup.elsewhere import ELSEWHERE, NOT_READ
 from kgroup.groups.catchup.model import (
     AppliedRate,
     ChunkProgress,
@@ -29,7 +30,6 @@ from kgroup.groups.catchup.model import (
     ThrottleRecord,
 )
 from kgroup.groups.catchup.plan_state import SESSION, sink_name
-from kgroup.groups.catchup.second_group import SECOND_GROUP
 from kgroup.groups.catchup.takeover import SIGNED_OFF
 from kgroup.groups.catchup.verification import ChunkResult
 from kgroup.groups.catchup.yielding import YIELD_TO, parse_yield, rate_limit
@@ -93,14 +93,14 @@ class ReplayOptions(msgspec.Struct, frozen=True):
     def with_kept(self, delivery: Delivery, throttle: ThrottleRecord | None) -> ReplayOptions:
         """These options, with the plan's sink and order, and its speed and retries where this run does not set them."""
         kept = replace(self, sink=delivery.sink, sink_options=delivery.options, order=delivery.order)
-        throttled = {} if throttle is None or delivery.sink == SECOND_GROUP else throttle.tuning
+        throttled = {} if throttle is None or delivery.sink in NOT_READ else throttle.tuning
         tuning = {**delivery.tuning, **throttled, **self.tuning}
         return replace(kept, handling=_handling(tuning), rate=rate_limit(tuning), tuning=tuning) if tuning else kept
 
     def with_usual(self) -> ReplayOptions:
         """These options for a new delivery, with the rate and the dead letters of the context."""
         said = {setting.key: setting.value for setting in self.of_context}
-        if self.sink in (None, SECOND_GROUP):
+        if self.sink in (None, *NOT_READ):
             return self
         tuning = {**({"rate": said["rate"]} if "rate" in said else {}), **self.tuning}
         dead = {DEAD_LETTERS: said[DEAD_LETTERS]} if DEAD_LETTERS in said and self.sink != "spark" else {}
@@ -108,7 +108,7 @@ class ReplayOptions(msgspec.Struct, frozen=True):
 
     def context_words(self, delivery: Delivery | None = None) -> tuple[str, ...]:
         """What of it comes from the context: ``--rate 5/s, from context "prod" (...)``; a plan has its own delivery."""
-        if self.sink == SECOND_GROUP:
+        if self.sink in NOT_READ:
             return ()
         kept = () if delivery is None else ("rate", DEAD_LETTERS)
         return tuple(
@@ -124,8 +124,8 @@ class ReplayOptions(msgspec.Struct, frozen=True):
 
     def check_lanes(self) -> None:
         """Raise UsageError for options that would be ignored: ``--lanes`` if handlers cannot work in parallel."""
-        if self.sink == SECOND_GROUP:
-            self._check_second_group()
+        if self.sink in NOT_READ:
+            self._check_not_read()
         if self.sink is None or self.handling.lanes == 1:
             return
         if self.sink not in HANDLERS:
@@ -136,12 +136,14 @@ class ReplayOptions(msgspec.Struct, frozen=True):
                 hint="--order key keeps the records of a key in order, --order none keeps no order",
             )
 
-    def _check_second_group(self) -> None:
+    def _check_not_read(self) -> None:
         """Raise UsageError for options that only a replay by kgroup has."""
         named = [*self.tuning, *(name for name in (DEAD_LETTERS, WHERE) if name in (self.sink_options or {}))]
         if self.order not in (None, Order.PARTITION):
             named.append("order")
         if named:
+            if self.sink == ELSEWHERE:
+                raise UsageError(f"--{named[0]} requires a plan that kgroup delivers: {self.destination} has done it")
             raise UsageError(f"--{named[0]} and --to-group are mutually exclusive: the application reads by itself")
 
     @property

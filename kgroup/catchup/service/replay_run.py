@@ -47,12 +47,13 @@ from kgroup.catchup.worker.task_spec import TaskSpec
 from kgroup.cluster.client_quotas import client_quotas, effective_quotas
 from kgroup.cluster.topic_admin import TopicAdmin, TopicDescription
 from kgroup.groups.catchup.dead_letters import Redrive
+from kgroup.groups.catchup.delivered import unfinished
 from kgroup.groups.catchup.documents import catchup_report
-from kgroup.groups.catchup.model import Delivery, GapRange, PlanSnapshot
+from kgroup.groups.catchup.elsewhere import ELSEWHERE, NOT_READ
+from kgroup.groups.catchup.model import ChunkProgress, Delivery, GapRange, PlanSnapshot
 from kgroup.groups.catchup.plan_state import VerifiedPlan
 from kgroup.groups.catchup.results import ReplayedPlan, StartPlan
 from kgroup.groups.catchup.risks import RiskLevel
-from kgroup.groups.catchup.second_group import SECOND_GROUP
 from kgroup.groups.catchup.verification import contradiction_note
 from kgroup.groups.change_result import Refusal
 from kgroup.groups.undo_plan import TOPIC_RECREATED
@@ -124,7 +125,7 @@ def check_replay(
     ``group`` is the plan's, ``snapshot`` the plan if it is in the ledger: a second group may be in the gap already.
     Raises Refused [no-pyspark], [no-java], [no-master], Unreachable [spark-master], UsageError for a sink's options.
     """
-    if options.sink == SECOND_GROUP:
+    if options.sink in NOT_READ:
         checks, refused = check_second_group(engine, options, group, ranges, snapshot)
         return ReplayChecks(None, tuple(SinkFinding(RiskLevel.NOTE, text) for text in checks), refused)
     ready, ledger = check(options.spark, timeout_s=settings.timeout_s), engine.ledger.topic
@@ -260,6 +261,8 @@ def replay(
         result = ReplayResult((), (), (), 0.0)
         if loss is None and second_group_of(snapshot) is not None:
             result = follow_second_group(engine, runner, options.job)
+        elif loss is None and options.sink == ELSEWHERE:
+            _take_as_delivered(engine, runner)
         elif loss is None:
             result = _run_tasks(engine, settings, runner, session, options)
         return verify_replay(engine, settings, runner, result, options.report, loss)
@@ -274,6 +277,14 @@ def replay(
         if error.code != TOPIC_RECREATED:
             engine.reporter.event("FAILED", stopped_text(engine, snapshot, cancel=True))
         raise
+
+
+def _take_as_delivered(engine: CatchupEngine, runner: Runner) -> None:
+    """Write that the rest of a plan is delivered, as the user said; nothing is read."""
+    snapshot, at_ms, epoch = runner.snapshot, engine.now_ms(), runner.epoch.number
+    left = unfinished(snapshot.plan, snapshot.progress)
+    if left:
+        runner.write(*(ChunkProgress(one.number, one.end, 0, 0, 0, 0, at_ms, epoch) for one in left))
 
 
 def _raise_taken_over(engine: CatchupEngine, runner: Runner, error: KgroupError) -> NoReturn:
@@ -421,6 +432,8 @@ def _report_end(engine: CatchupEngine, state: VerifiedPlan, loss: TargetLoss | N
     if loss is not None:
         target = target_of(state.snapshot.delivery)
         engine.reporter.event("NOT VERIFIED", f"{plan_id}  {target} has lost delivered records")
+    elif verification.complete and not state.is_checked:
+        engine.reporter.event("CLOSED", f"{plan_id}  {state.closed_text}")
     elif verification.complete:
         engine.reporter.event(
             "VERIFIED",

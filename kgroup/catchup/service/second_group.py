@@ -25,6 +25,7 @@ from kgroup.cluster.first_records import first_records
 from kgroup.cluster.snapshot import SnapshotRequest
 from kgroup.cluster.topics import TopicLayout
 from kgroup.groups.catchup.delivered import undelivered
+from kgroup.groups.catchup.elsewhere import ELSEWHERE
 from kgroup.groups.catchup.model import GapRange, PlanSnapshot, PlanState
 from kgroup.groups.catchup.second_group import (
     DELETE_GROUP,
@@ -94,6 +95,8 @@ def check_second_group(
     ``group`` is the plan's, ``snapshot`` the plan if it is in the ledger. Raises UsageError for an impossible choice.
     """
     sink_options = options.sink_options or {}
+    if options.sink == ELSEWHERE:
+        return (), ()
     name = sink_options["group"]
     if is_query(name):
         return _check_fork(engine, options, group, name, snapshot)

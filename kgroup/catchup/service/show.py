@@ -40,6 +40,7 @@ def commands(snapshot: PlanSnapshot, *more: str) -> PlanCommands:
         abandon=typed("cancel", plan_id, "--abandon"),
         stop=typed("stop", plan_id),
         show=Hint("{}", ("catchup", "show", plan_id)),
+        done=typed("done", plan_id, "--by", "TEXT"),
     )
 
 

@@ -35,6 +35,7 @@ from kgroup.changes.preconditions import wait_until_empty
 from kgroup.groups.catchup import decisions
 from kgroup.groups.catchup.decisions import GROUP_CONTINUED
 from kgroup.groups.catchup.delivered import unfinished
+from kgroup.groups.catchup.elsewhere import ELSEWHERE
 from kgroup.groups.catchup.gap import HANGING_TRANSACTION
 from kgroup.groups.catchup.model import Delivery, PlanSnapshot, PlanState, ReleasePoint, ThrottleRecord
 from kgroup.groups.catchup.plan_state import VerifiedPlan
@@ -50,12 +51,19 @@ from kgroup.model.topic_partition import TopicPartition
 from kgroup.settings.model import Settings
 from kgroup.support.clock import utc_ms, utc_now
 from kgroup.support.command_line import CommandLine
-from kgroup.support.errors import SUPERSEDED, ExitCode, KgroupError, NotFound, Refused
+from kgroup.support.errors import SUPERSEDED, ExitCode, KgroupError, NotFound, Refused, refusal_code
 from kgroup.support.hint import Hint
 from kgroup.support.instants import utc_datetime
 from kgroup.support.signals import DeferredSignal, Terminated, defer_signals
 from kgroup.support.stdout_reader import pause
 from kgroup.support.units import human_count, plural, some_of
+
+NOT_RELEASED = refusal_code(
+    "not-released",
+    "catchup done",
+    "The release of the plan is not finished: its group may not start yet, and its gap may still change.",
+    "Finish the release: catchup resume --release-only.",
+)
 
 StartResult: TypeAlias = StartPlan | ReleasedPlan | ReplayedPlan | Unstarted
 
@@ -221,7 +229,7 @@ def resume_catchup(
     decision = engine.preview(snapshot, decisions.resume, assumed)
     if isinstance(decision, AlreadyDone):
         return _done_status(engine, snapshot, options, decision.why)
-    refusal = refusal_of(decision)
+    refusal = _why_not_closed(engine, snapshot, options) or refusal_of(decision)
     if refusal is not None and not (execute and refusal.code == GROUP_CONTINUED):
         return _refused_status(engine, snapshot, refusal)
     needed = bool(unfinished(snapshot.plan, snapshot.progress))
@@ -242,7 +250,9 @@ def resume_catchup(
     if checks.blocked:
         return _refused_status(engine, snapshot, checks.blocked[0])
     if not execute:
-        nothing = f"Nothing was changed. To deliver to {effective.destination}, {effective.guarantee}:"
+        to_do = f"To deliver to {effective.destination}, {effective.guarantee}"
+        unchecked = f"kgroup does not check what {effective.destination} did. To close the plan"
+        nothing = f"Nothing was changed. {unchecked if effective.sink == ELSEWHERE else to_do}:"
         words = (f"  with {text}" for text in options.context_words(snapshot.delivery))
         return plan_status(engine, snapshot, nothing, *words, f"  {request.line.executing()}")
     name = app_name(snapshot.plan.id, snapshot.plan.group)
@@ -254,6 +264,19 @@ def resume_catchup(
             if not runner.snapshot.state.state.is_open:
                 return _ended_meanwhile(engine, runner.snapshot, assumed)
             return replay(engine, settings, runner, session, effective)
+
+
+def _why_not_closed(engine: CatchupEngine, snapshot: PlanSnapshot, options: ReplayOptions) -> Refused | None:
+    """Why an open plan cannot be closed as delivered elsewhere; None: it can, or that is not wanted."""
+    if options.sink != ELSEWHERE:
+        return None
+    plan_id = snapshot.plan.id
+    if snapshot.state.state in (PlanState.PLANNED, PlanState.RELEASING):
+        finish = Hint("{} finishes its release", ("catchup", "resume", plan_id, "--release-only", "--execute"))
+        return Refused(f"{plan_id} is not released yet", hint=finish, code=NOT_RELEASED)
+    if snapshot.state.state.is_open and VerifiedPlan(snapshot, verify(snapshot), engine.now_ms()).is_at_work:
+        return Refused(f"another run works on {plan_id}", hint=commands(snapshot).stop, code=SUPERSEDED)
+    return None
 
 
 def _done_status(engine: CatchupEngine, snapshot: PlanSnapshot, options: ReplayOptions, why: str) -> PlanStatus:

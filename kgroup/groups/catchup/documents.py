@@ -240,10 +240,7 @@ def catchup_plan(state: VerifiedPlan, planned: StartPlan | None = None) -> Catch
         throttle=_throttle(state) if ledgered.state.state.is_open else None,
         retention_deadline_at=rfc3339(deadline),
         retention_deadline_at_ms=deadline,
-        ranges=tuple(
-            _range(item, plan.group, verified.get((*item.tp, item.start)), counted=state.counts_records)
-            for item in plan.ranges
-        ),
+        ranges=tuple(_range(item, plan.group, verified.get((*item.tp, item.start)), state) for item in plan.ranges),
         abandoned=plan.abandoned,
         already_deleted=deleted_before(plan),
         not_moved=planned.gap.not_moved if planned else (),
@@ -312,7 +309,7 @@ def pending_catchups(
 
 
 def _range(
-    item: GapRange, group: str | None, verified: RangeVerification | None, *, counted: bool = True
+    item: GapRange, group: str | None, verified: RangeVerification | None, state: VerifiedPlan | None = None
 ) -> CatchupRange:
     planned = CatchupRange(
         topic=item.topic,
@@ -329,24 +326,25 @@ def _range(
         retention_deadline_at=rfc3339(item.retention_deadline_ms),
         retention_deadline_at_ms=item.retention_deadline_ms,
     )
-    if verified is None:
+    if verified is None or state is None:
         return planned
+    counted, checked = state.counts_records, state.is_checked
     return replace(
         planned,
         delivered_to=verified.delivered_to,
-        read_to_end=verified.read_to_end,
+        read_to_end=verified.read_to_end if checked else None,
         record_count=verified.records if counted else None,
         delivered_count=verified.delivered if counted else None,
         filtered_count=verified.filtered if counted else None,
         dead_lettered_count=verified.dead if counted else None,
         bytes=verified.size if counted else None,
-        possible_duplicate_count=verified.may_repeat,
-        lost=verified.lost,
+        possible_duplicate_count=verified.may_repeat if checked else None,
+        lost=verified.lost if checked else None,
         undelivered=verified.undelivered,
         contradictions=verified.contradictions,
         chunk_count=verified.chunks,
         finished_chunk_count=verified.finished_chunks,
-        verified=verified.complete,
+        verified=verified.complete if checked else None,
     )
 
 

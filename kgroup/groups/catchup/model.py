@@ -175,7 +175,8 @@ class Delivery(Struct, frozen=True):
     """Where the records are delivered; fixed once a record is delivered, as it decides which count as delivered.
 
     It is written with the plan's own record if a sink was given then. ``sink`` is ``topic``, ``files``, ``command``,
-    ``python`` or ``spark``. ``options`` are the sink's settings and the filters as strings, without secrets.
+    ``python``, ``spark``, ``group``, ``session`` or ``job``. ``options`` are the sink's settings and the filters as
+    strings, without secrets.
     ``tuning`` is the speed and the retries as the user typed them (``rate``, ``yield-to``, ``lanes``, ``retries``,
     ``backoff``, ``handler-timeout``); each run may change them. ``target`` is set for ``topic`` from the first
     replay on. ``dead_letters`` has, by name, each topic that received dead letters.

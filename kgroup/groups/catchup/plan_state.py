@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from kgroup.groups.catchup.dead_letters import REDRIVE, TO_SOURCE
 from kgroup.groups.catchup.delivered import is_exactly_once, next_deadline_ms
+from kgroup.groups.catchup.elsewhere import BY, ELSEWHERE, NOT_READ
 from kgroup.groups.catchup.model import AppliedRate, PlanPhase, PlanSnapshot, PlanState
-from kgroup.groups.catchup.second_group import SECOND_GROUP
 from kgroup.groups.catchup.verification import CatchupTotals, Verification
 from kgroup.support.durations import format_duration
 from kgroup.support.instants import short_time
@@ -35,6 +35,7 @@ class PlanCommands(msgspec.Struct, frozen=True):
     abandon: str
     stop: str
     show: str
+    done: str
 
 
 class VerifiedPlan(msgspec.Struct, frozen=True):
@@ -65,7 +66,21 @@ class VerifiedPlan(msgspec.Struct, frozen=True):
     def counts_records(self) -> bool:
         """Whether the records are counted: kgroup reads them, and not a second group, whose commits are offsets."""
         delivery = self.snapshot.delivery
-        return delivery is None or delivery.sink != SECOND_GROUP
+        return delivery is None or delivery.sink not in NOT_READ
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether kgroup knows what is delivered; of a job of the user's own it is only told."""
+        delivery = self.snapshot.delivery
+        return delivery is None or delivery.sink != ELSEWHERE
+
+    @property
+    def closed_text(self) -> str:
+        """Of a plan that kgroup has not checked: ``all 600 offsets: delivered by job 123, as maria@host said; ...``."""
+        return (
+            f"{self.progress_text}: delivered by {self.destination}, as {self.snapshot.state.who} said; "
+            "kgroup has checked nothing"
+        )
 
     @property
     def totals(self) -> CatchupTotals:
@@ -73,8 +88,13 @@ class VerifiedPlan(msgspec.Struct, frozen=True):
         totals = self.verification.totals()
         if self.counts_records:
             return totals
-        return replace(
+        totals = replace(
             totals, record_count=None, delivered_count=None, filtered_count=None, dead_lettered_count=None, bytes=None
+        )
+        if self.is_checked:
+            return totals
+        return replace(
+            totals, read_to_end_count=None, lost_offset_count=None, possible_duplicate_count=None, verified=None
         )
 
     @property
@@ -191,6 +211,8 @@ def sink_name(sink: str, options: dict[str, str]) -> str:
     if sink == TO_SOURCE:
         return "the source topics"
     options = {name.lower(): redact(text, ()) for name, text in options.items()}  # those of a writer are in any case
+    if sink == ELSEWHERE:
+        return options[BY]
     named = options.get(_NAMED_BY.get(sink, sink))
     if sink == "spark" and (path := options.get("option.path")):
         named = f"{named} {path}"

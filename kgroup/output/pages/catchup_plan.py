@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import astuple
 
 from kgroup.groups.catchup.delivered import next_deadline_ms
+from kgroup.groups.catchup.elsewhere import spark_options
 from kgroup.groups.catchup.model import PlanState, RangeVerification
 from kgroup.groups.catchup.plan_state import SESSION, PlanCommands, VerifiedPlan, offsets_text
 from kgroup.groups.catchup.replay_rate import ReplayRate, applied_text, range_key
@@ -100,13 +101,13 @@ def show_screen(status: PlanStatus, *, verbose: bool) -> Screen:
     blocks += _throttle(state)
     totals = state.totals
     lost = totals.lost_offset_count or 0
-    counted = "not counted: the application reads them"
+    counted = f"not counted: {'the application reads them' if state.is_checked else 'kgroup has not read them'}"
     if state.counts_records:
         counted = f"{plural(verification.records, 'record')} read: {_counts(totals)}"
     if again := totals.possible_duplicate_count:
         counted += f"; {plural(again, 'possible duplicate')}"
     blocks.append(_line("RECORDS", counted))
-    blocks.append(_line("LOST", plural(lost, "offset"), "bad" if lost else None))
+    blocks += [_line("LOST", plural(lost, "offset"), "bad" if lost else None)] * state.is_checked
     blocks += _result(state)
     if snapshot.state.note:
         blocks.append(_line("NOTE", snapshot.state.note))
@@ -123,6 +124,7 @@ def show_screen(status: PlanStatus, *, verbose: bool) -> Screen:
         blocks.append(Text((f"{gone.message}", f"-> {closing}")))
     else:
         blocks.append(Text(tuple(f"-> {following}" for following in _next(state, typed))))
+        blocks += _by_own_job(status, verbose=verbose)
     if status.lines:
         blocks.append(Text(("", *status.lines)))
     return Screen(tuple(blocks))
@@ -175,7 +177,9 @@ def _result(state: VerifiedPlan) -> Iterator[Block]:
     if state.snapshot.state.state is not PlanState.DONE:
         return
     verification = state.verification
-    if verification.complete:
+    if verification.complete and not state.is_checked:
+        yield _line("CLOSED", state.closed_text)
+    elif verification.complete:
         counted = f"{state.progress_text}: committed by {state.destination}"
         if state.counts_records:
             counted = f"{plural(verification.records, 'record')}: {_counts(state.totals)}"
@@ -239,6 +243,14 @@ def _next(state: VerifiedPlan, typed: PlanCommands) -> Iterator[str]:
             pass
 
 
+def _by_own_job(status: PlanStatus, *, verbose: bool) -> Iterator[Block]:
+    """The gap as a batch job of Spark takes it, and what closes the plan after it; nothing if it cannot have it."""
+    snapshot = status.state.snapshot
+    if not status.lines and (verbose or snapshot.delivery is None) and (options := spark_options(snapshot)):
+        yield Text(("", "By a job of your own:", *(f"  {name} {text}" for name, text in options.items())))
+        yield Text((f"-> {status.commands.done}   closes the plan after it",))
+
+
 def verification_screen(state: VerifiedPlan, took_s: float | None, *, untouched: bool) -> Screen:
     """The page at the end of a replay: all is verified, or the exact ranges that are lost or not delivered.
 
@@ -247,6 +259,8 @@ def verification_screen(state: VerifiedPlan, took_s: float | None, *, untouched:
     verification, plan = state.verification, state.snapshot.plan
     totals = state.totals
     subject = f"{plan.id}  {state.name}"
+    if verification.complete and not state.is_checked:
+        return Screen((Title(f"CLOSED  {subject}"), *_rewinds(state), Text((f"{state.closed_text}.",))))
     if verification.complete:
         row = (
             totals.partition_count,

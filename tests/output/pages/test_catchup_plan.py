@@ -20,7 +20,7 @@ from tests.helpers.catchup.plans import NOW_MS, gap_range, ledgered, made, make_
 PLAN = make_plan(gap_range(), gap_range(1))
 DELIVERY = Delivery("topic", Order.PARTITION, (Task(0, (0,)), Task(1, (1,))), {"topic": "copy"})
 COMMAND = CommandLine(("kgroup", "catchup", "show"), ("cu-7f3a",))
-TYPED = PlanCommands("resume", "cancel", "abandon", "stop", "show")
+TYPED = PlanCommands("resume", "cancel", "abandon", "stop", "show", "done")
 
 
 def drawn(result: PlanStatus | ReplayedPlan) -> list[str]:
