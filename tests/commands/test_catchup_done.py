@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 
@@ -16,6 +19,8 @@ from tests.commands.test_catchup_end import broken_off, delivered, engine, found
 from tests.helpers.catchup.catchups import Crash, offsets, plan_id, released
 from tests.helpers.command_line import CommandLine
 from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.places import ROOT
+from tests.helpers.streaming import kafka_source
 
 pytestmark = pytest.mark.usefixtures("ledger")
 
@@ -26,6 +31,15 @@ BY_ANOTHER = replace(BY_JOB, options={BY: "job 122"})
 TO_COMMAND = Delivery(
     "command", Order.KEY, (), {"command": "cat", "where": "partition = 3"}, {"lanes": "4", "rate": "5/s"}
 )
+SPARK_OPTIONS = ("startingOffsets", "endingOffsets")
+BATCH = """
+import json, sys
+from tests.helpers.streaming_job import session
+jars, options = json.loads(sys.argv[1])
+rows = session(jars, {}).read.format("kafka").options(**options).load().select("partition", "offset").collect()
+print(sorted(map(tuple, rows)))
+"""
+"""What a batch job of Spark reads with these jars and options, on the last line."""
 
 
 def a_minute_ago(now: CatchupEngine) -> CatchupEngine:
@@ -151,6 +165,30 @@ def test_what_is_not_released_at_work_or_begun_is_refused(
     assert phase(kgroup, plan) == ("stopped", "topic copy")
     kgroup("catchup", "cancel", plan, "--abandon", "--execute")
     refused(plan, "closed", "makes a new plan")
+
+
+@pytest.mark.soak
+@pytest.mark.programs("bash", "dirname")
+def test_a_batch_of_spark_reads_what_show_prints(kgroup: CommandLine, world: KafkaWorld, crashed: Crash) -> None:
+    """One partition of two, while new records are written: without ``assign``, Spark requires offsets of both."""
+    plan = released(kgroup, crashed, "--topic", f"{crashed.topic}:0")
+    world.produce(crashed.topic, 5)
+    lines = (line.split() for line in kgroup("catchup", "show", plan).stdout.splitlines())
+    options = {words[0]: words[1] for words in lines if words and words[0] in (*SPARK_OPTIONS, "assign")}
+
+    def read(**options: str) -> subprocess.CompletedProcess[str]:
+        arguments = json.dumps(
+            [list(map(str, kafka_source())), {"kafka.bootstrap.servers": world.bootstrap, **options}]
+        )
+        command = [sys.executable, "-c", BATCH, arguments]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=180, check=False)
+
+    batch = read(**options)
+    both = read(subscribe=crashed.topic, **{name: options[name] for name in SPARK_OPTIONS})
+
+    assert batch.returncode == 0, batch.stderr
+    assert batch.stdout.splitlines()[-1] == str([(0, offset) for offset in range(70, 120)])
+    assert "start offsets don't match what are assigned" in both.stderr
 
 
 @pytest.mark.parametrize("text", ["", "  ", "x" * 201])

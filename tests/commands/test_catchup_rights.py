@@ -286,6 +286,22 @@ def test_the_right_on_the_group_is_taken_away_just_before_it_is_released(
     assert offsets(bob.world, bob.group) == {(bob.topic, 0): 120, (bob.topic, 1): 50}
 
 
+def test_a_plan_is_closed_with_these_rights(bob: Bob) -> None:
+    """Those of ``catchup done``; without one of the group, nothing is closed."""
+    bob.may(bob.all)
+    bob("start", bob.group, "--release-only", "--execute", exit_code=0)
+    ledger = {(TOPIC, bob.ledger, READ), (TOPIC, bob.ledger, WRITE), (ID, PREFIX, WRITE)}
+    words = ("done", bob.group, "--by", "job 1", "--execute")
+
+    bob.may({*ledger, (TOPIC, bob.topic, READ)})
+    refused = bob(*words, exit_code=4)
+    bob.may({*ledger, (TOPIC, bob.topic, READ), (GROUP, bob.group, READ)})
+    closed = bob(*words, exit_code=0)
+
+    assert bob.group in refused.stderr
+    assert "CLOSED" in closed.stdout
+
+
 def test_a_wrong_password(bob: Bob) -> None:
     bob.password = "not-" + SECRET
     for words in (

@@ -345,3 +345,17 @@ def test_the_plan_of_a_group_has_no_fork(
     )
 
     assert "--fork is for the plan of a streaming query" in refused.stderr
+
+
+def test_the_gap_of_a_query_is_delivered_by_a_job_of_ones_own(
+    kgroup: CommandLine, orders: str, query: str, ledger: Ledger
+) -> None:
+    kgroup("catchup", "start", query, *ledger, *NO_FILES, "--release-only", "--execute")
+
+    shown = kgroup("catchup", "show", query, *ledger).stdout
+    done = kgroup("catchup", "done", query, *ledger, "--by", "batch 7", "--execute")
+
+    assert f'startingOffsets {{"{orders}":{{"0":10,"1":20}}}}' in shown
+    assert f'endingOffsets {{"{orders}":{{"0":30,"1":30}}}}' in shown
+    assert "all 30 offsets: delivered by batch 7" in words_of(done.stdout)
+    assert offsets(kgroup, query) == [30, 30]
