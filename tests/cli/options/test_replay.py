@@ -22,6 +22,8 @@ from kgroup.catchup.spark.source import SourceRange
 from kgroup.catchup.spark.where import message_lines
 from kgroup.catchup.worker.task_spec import Handling
 from kgroup.groups.catchup.chunks import RateLimit
+from kgroup.groups.catchup.dead_letters import REDRIVE
+from kgroup.groups.catchup.elsewhere import BY, ELSEWHERE
 from kgroup.groups.catchup.model import (
     Chunk,
     ChunkProgress,
@@ -412,6 +414,39 @@ def test_columns_are_for_a_writer_of_spark() -> None:
 
 
 OF_SESSION = Delivery("session", Order.PARTITION, (), {})
+
+
+BY_JOB = ReplayOptions(ELSEWHERE, {BY: "job 123"}, Order.PARTITION)
+
+
+def test_a_plan_that_a_job_has_delivered_keeps_only_that_it_is_of_dead_letters() -> None:
+    """What kgroup does not deliver has no filter, no order and no tuning; only a later prune must know dead letters."""
+    options = {"topic": "copy", "where": "true", "dead-letter-topic": "dead", REDRIVE: "{}"}
+    before = Delivery("topic", Order.KEY, (Task(0, (0,)),), options, KEPT)
+
+    made = delivery_of(found({}, before), BY_JOB)
+
+    assert made == Delivery(ELSEWHERE, Order.PARTITION, (), {BY: "job 123", REDRIVE: "{}"})
+    require_known(made, "cu-7f3a")
+    assert deal_again(found({}, made), made, BY_JOB) == made
+    assert not list(delivery_words(made))
+
+
+@pytest.mark.parametrize(
+    ("before", "progress", "code"),
+    [
+        (COMMAND, TOUCHED, "sink-set"),
+        (Delivery("group", Order.PARTITION, (), {"group": "second"}), UNTOUCHED, "sink-set"),  # it may have begun
+        (OF_SESSION, TOUCHED, "own-session"),
+    ],
+)
+def test_a_job_has_not_delivered_what_another_destination_has_begun(
+    before: Delivery, progress: ChunkProgress, code: str
+) -> None:
+    with pytest.raises(Refused) as raised:
+        delivery_of(found({0: progress}, before), BY_JOB)
+
+    assert raised.value.code == code
 
 
 def test_a_plan_of_a_session_is_continued_there() -> None:
