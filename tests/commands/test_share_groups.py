@@ -164,7 +164,6 @@ def test_without_a_start_offset_nothing_is_known(
         ("evict", "--all-members", "--execute"),
         ("export",),
         ("peek",),
-        ("history",),
         ("simulate", "--add", "1"),
     ],
     ids=lambda words: words[0],
