@@ -7,20 +7,24 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from pyarrow import parquet
 
+from tests.commands.test_catchup_tables import Delta, jars, pyspark
 from tests.commands.test_streaming_queries import words
 from tests.helpers.catchup.catchups import LOCAL, plan_id
 from tests.helpers.command_line import CommandLine
 from tests.helpers.kafka_world import KafkaWorld
 from tests.helpers.places import ROOT
 from tests.helpers.streaming import QuerySpec, StreamingQuery, streaming_query, topic_source
+from tests.helpers.waiting import wait_for
 
+__all__ = ("pyspark",)
 pytestmark = [
     pytest.mark.soak,
     pytest.mark.programs("bash", "dirname"),
@@ -257,3 +261,37 @@ def test_records_were_deleted_before_they_were_read(kgroup: CommandLine, case: C
 
     assert (row["old_offset"], row["new_offset"]) == (5, 9)
     assert case.handled() == [*range(10), *range(14, 30)]
+
+
+def test_killed_between_the_commits_of_delta_and_of_spark(
+    kgroup: CommandLine, case: Case, pyspark: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Delta leaves out a batch whose number it has: one that was used again would be lost without an error."""
+    stream, table = case.stream, Delta(case.out)
+    spec = replace(
+        case.spec(4),
+        format="delta",
+        by_function=False,
+        sink={"path": table.path},
+        conf={key: value for key, value in table.conf.items() if key != "spark.jars"},
+        jars=[jars("spark_kafka_delta"), table.conf["spark.jars"]],
+    )
+    stream.goes_on(8)
+    with monkeypatch.context() as of_query:
+        of_query.setenv("PYTHONPATH", pyspark["PYTHONPATH"])
+        with streaming_query(spec) as query:
+            wait_for((case.out / "_delta_log" / f"{1:020}.json").exists, "Delta's commit of batch 1", 180)
+            query.kill()
+        for late in ("1", ".1.crc"):  # where Spark was faster than the kill
+            (case.home / "checkpoint" / "commits" / late).unlink(missing_ok=True)
+    stream.goes_on(4)
+    start = ("catchup", "start", case.query, *NO_FILES, "--accept", "in-flight", "--release-only", "--execute")
+    released = plan_id(kgroup(*start))
+    stream.goes_on(3)
+    with monkeypatch.context() as of_query:
+        of_query.setenv("PYTHONPATH", pyspark["PYTHONPATH"])
+        case.runs(spec)
+
+    rows = [row for file in table.files() for row in parquet.read_table(file).to_pylist()]
+    assert sorted(int(row["value"]) for row in rows) == [*range(8), 12, 13, 14]
+    assert case.replayed(kgroup, released) == list(range(4, 12))

@@ -57,9 +57,9 @@ def main(spec: dict[str, Any]) -> None:
     rows = reduce(DataFrame.union, (each.selectExpr("CAST(value AS STRING) AS value") for each in loaded))
     if spec["count"]:
         rows = rows.groupBy("value").count().selectExpr("CAST(count AS STRING) AS value")
-    files = spec["format"] == "text" and not spec["by_function"]
-    # Counts and real-time mode ask for "update", Spark's file sink for "append".
-    writer = rows.writeStream.outputMode("append" if files else "update")
+    # Counts and real-time mode ask for "update", Spark's file sink and Delta for "append".
+    appends = spec["format"] in ("text", "delta") and not spec["by_function"]
+    writer = rows.writeStream.outputMode("append" if appends else "update")
     writer = writer.option("checkpointLocation", spec["checkpoint"])
     if spec["by_function"]:
         writer = writer.foreachBatch(write)
