@@ -90,6 +90,7 @@ _ALL = (
     ErrorHelp("spark-start", _FAILED, "Spark did not start."),
     ErrorHelp("spark-job", _FAILED, "The job of Spark failed."),
     ErrorHelp("spark-gone", _FAILED, "Spark ended during the replay."),
+    ErrorHelp("job-failed", _FAILED, "The job of catchup resume --fork failed, or did not do its batch."),
     ErrorHelp("sandbox", _FAILED, "The sandbox could not be downloaded, started or stopped."),
 )
 

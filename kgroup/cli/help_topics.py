@@ -207,8 +207,8 @@ TOPICS = {
         kgroup catchup start G ... --execute lets its group start at 120 at once,
         and replays [70, 120) in parallel. An interrupted run loses nothing:
           start     writes the gap to a ledger, releases the group, replays
-          resume    continues on any machine, after ctrl-C, a crash or stop
-          done      closes it after a job of your own has delivered the gap
+          resume    continues on any machine, after ctrl-C or a crash
+          done      closes it: a job of your own has delivered it
           cancel    moves the group back; it reads the gap itself
           list, show, and describe (PENDING)   what is pending, and until when
         The gap is NOT ordered against new records: the group handles new records

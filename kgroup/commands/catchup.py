@@ -461,7 +461,7 @@ def done(
 ) -> Outcome:
     """Close a plan whose gap a job of your own has delivered.
 
-    kgroup takes your word for it: it reads no record, and counts and verifies nothing. catchup show has the gap as
+    kgroup checks nothing of it: it reads no record, and counts and verifies nothing. catchup show has the gap as
     startingOffsets and endingOffsets of Spark's Kafka source. A plan that another destination has begun, or that
     another run works on, is refused. Until it is closed, catchup cancel still moves the group back.
 

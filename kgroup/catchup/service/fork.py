@@ -19,7 +19,6 @@ from kgroup.groups.catchup.delivered import undelivered
 from kgroup.groups.catchup.second_group import gap_commit, next_ends
 from kgroup.model.streaming_query import PREFIX, is_query
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.settings.environment import variables_set
 from kgroup.support.errors import KgroupError, NotFound, UsageError, refusal_code
 from kgroup.support.stdout_reader import pause
 from kgroup.support.units import some_of
@@ -34,7 +33,6 @@ FORK_EXISTS = refusal_code(
 CHECKPOINT = "{checkpoint}"
 """What stands for the fork's folder in the words of the command."""
 
-_VARIABLE = "KGROUP_CHECKPOINT"
 _STDERR = 2
 _LOOK_EVERY_S = 1.0
 _ENDS_WITHIN_S = 30.0
@@ -118,8 +116,7 @@ def run_fork(engine: CatchupEngine, runner: Runner, look: Callable[[], None], na
 def _run(job: Sequence[str], folder: str, look: Callable[[], None]) -> int:
     """Run the job to its end; its exit code. Its output goes to stderr. It is stopped if this run is."""
     words = [word.replace(CHECKPOINT, folder) for word in job]
-    with variables_set({_VARIABLE: folder}):
-        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=_STDERR)
+    process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=_STDERR)
     try:
         while (code := process.poll()) is None:
             look()

@@ -76,9 +76,9 @@ class VerifiedPlan(msgspec.Struct, frozen=True):
 
     @property
     def closed_text(self) -> str:
-        """Of a plan that kgroup has not checked: ``all 600 offsets: delivered by job 123, as maria@host said; ...``."""
+        """Of a plan that kgroup has not checked: ``all 600 offsets: delivered by job 123, by maria@host; ...``."""
         return (
-            f"{self.progress_text}: delivered by {self.destination}, as {self.snapshot.state.who} said; "
+            f"{self.progress_text}: delivered by {self.destination}, in the words of {self.snapshot.state.who}; "
             "kgroup has checked nothing"
         )
 
