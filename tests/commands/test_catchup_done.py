@@ -72,7 +72,7 @@ def test_a_job_of_ones_own_has_delivered_the_gap(
     assert "kgroup does not check what job 123 did. To close the plan:" in dry.stdout
     assert f"kgroup catchup done {crashed.group} --by 'job 123' --execute" in dry.stdout
     assert before == ("pending", None)
-    said = f"all 80 offsets: delivered by job 123, as {whoami()} said; kgroup has checked nothing"
+    said = f"all 80 offsets: delivered by job 123, in the words of {whoami()}; kgroup has checked nothing"
     assert f"CLOSED    {plan}  {said}" in done.stderr
     (document,) = done.data
     assert done.json["executed"]
