@@ -9,17 +9,14 @@ that was started meanwhile (seen: it went on from the released end).
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from contextlib import suppress
-from pathlib import Path
-from urllib.parse import unquote, urlsplit
-from uuid import uuid4
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from kgroup.cluster.checkpoints.batch_files import AppendedBatch, appended_commit, appended_plan
 from kgroup.cluster.checkpoints.file_sink import FILE_SINK, FileSink
+from kgroup.cluster.checkpoints.files import folder_of
+from kgroup.cluster.checkpoints.new_files import NewFiles, new_files
 from kgroup.model.streaming_query import Moves, QueryChanges, StreamingQuery
-from kgroup.support.atomic_file import sync_directory, try_to_create, write_synced
 from kgroup.support.errors import MOVED_SINCE, NotAuthorized, Refused, Unreachable, refusal_code
 
 IN_FLIGHT = refusal_code(
@@ -46,13 +43,8 @@ NO_BATCH = refusal_code(
     "The query has not done a batch, after which one could be appended.",
     "Start the query once.",
 )
-READ_ONLY_STORE = refusal_code(
-    "read-only-store",
-    "changes of streaming queries",
-    "The checkpoint is in a store where kgroup cannot create a file only if it is not there.",
-    "Mount it, or copy the checkpoint to a local disk, change it there, and copy the new files back.",
-)
-_MODE = 0o666
+_TIMEOUT_S = 10.0
+"""How long a store may take for a file."""
 
 
 def check_appendable(name: str, query: StreamingQuery, how: QueryChanges) -> None:
@@ -67,15 +59,16 @@ def check_appendable(name: str, query: StreamingQuery, how: QueryChanges) -> Non
     if planned is not None and not (planned.moved or how.in_flight):
         raise Refused(
             f"batch {planned.number} of {name} is planned and not done: its sink may have the records",
-            hint="Start the query once and stop it, so that it ends the batch. Or accept that its records may come "
-            "twice: --accept in-flight",
+            hint="Start the query once and stop it, so that it ends the batch. If it cannot start, accept that its "
+            "records may come twice: --accept in-flight",
             code=IN_FLIGHT,
         )
-    root = local_root(query.location)
-    _at(root, lambda: try_to_create(root / "offsets"))
+    with _reported(query.location):
+        new_files(query.location, _TIMEOUT_S).check("offsets")
     if sink := _file_sink(name, query, how):
         last = query.done if planned is None else planned
-        _at(sink.root, lambda: sink.check(_last_of_spark(query), last.number))
+        with _reported(sink.root):
+            sink.check(_last_of_spark(query), last.number)
 
 
 def appended_line(name: str, query: StreamingQuery) -> str:
@@ -95,38 +88,27 @@ def append_batch(name: str, query: StreamingQuery, moves: Moves, how: QueryChang
     is changed, except that a batch of kgroup which was planned before may be done now.
     """
     check_appendable(name, query, how)
-    root, sink = local_root(query.location), _file_sink(name, query, how)
-    _at(root, lambda: _append(name, root, query, moves, sink, at_ms))
-
-
-def _append(name: str, root: Path, query: StreamingQuery, moves: Moves, sink: FileSink | None, at_ms: int) -> None:
     assert query.done is not None
-    # A planned batch is kgroup's own, killed before its commit, or one of the query that is accepted as done.
-    last = query.planned or query.done
-    base = last if last.moved else query.done
-    commit = appended_commit(_read(root, f"commits/{query.done.number}"), f"commits/{query.done.number}")
-    place = f"offsets/{base.number}"
-    kept = {tp: commit for tp, commit in base.moved.items() if tp not in moves}
-    batch = AppendedBatch.of({**kept, **moves}, "" if sink is None else str(sink.root))
-    ends = {tp: commit.offset for tp, commit in batch.moves.items()}
-    plan, number = appended_plan(_read(root, place), place, ends, at_ms, batch), last.number + 1
-    if query.planned is not None:
-        create_file(name, root / "commits" / str(last.number), commit)
-    create_file(name, root / "offsets" / str(number), plan)
-    create_file(name, root / "commits" / str(number), commit)
+    sink = _file_sink(name, query, how)
+    with _reported(query.location):
+        folder, files = folder_of(query.location, _TIMEOUT_S), new_files(query.location, _TIMEOUT_S)
+        # A planned batch is kgroup's own, killed before its commit, or one of the query that is accepted as done.
+        last = query.planned or query.done
+        base = last if last.moved else query.done
+        commit = appended_commit(folder.read(f"commits/{query.done.number}"), f"commits/{query.done.number}")
+        place = f"offsets/{base.number}"
+        kept = {tp: commit for tp, commit in base.moved.items() if tp not in moves}
+        batch = AppendedBatch.of({**kept, **moves}, "" if sink is None else sink.root)
+        ends = {tp: commit.offset for tp, commit in batch.moves.items()}
+        plan, number = appended_plan(folder.read(place), place, ends, at_ms, batch), last.number + 1
+        if query.planned is not None:
+            create_file(name, files, f"commits/{last.number}", commit)
+        create_file(name, files, f"offsets/{number}", plan)
+        create_file(name, files, f"commits/{number}", commit)
     if sink is not None:
         # Last: a file sink passes over a batch that its log has, so the gap would be lost if the query still ran it.
-        sink.add_missing(number)
-
-
-def local_root(location: str) -> Path:
-    """The folder of a checkpoint on a file system of this machine. Raises Refused for a store of another kind."""
-    if location.startswith("file:"):
-        return Path(unquote(urlsplit(location).path))
-    if "://" in location:
-        store = urlsplit(location).scheme
-        raise Refused(f"kgroup writes to file systems of this machine, not to {store}://", code=READ_ONLY_STORE)
-    return Path(location).expanduser()
+        with _reported(sink.root):
+            sink.add_missing(number)
 
 
 def _file_sink(name: str, query: StreamingQuery, how: QueryChanges) -> FileSink | None:
@@ -138,7 +120,7 @@ def _file_sink(name: str, query: StreamingQuery, how: QueryChanges) -> FileSink 
             "another sink (Kafka, Delta, Iceberg, foreachBatch): --file-sink none",
             code=FILE_SINK,
         )
-    return FileSink(local_root(folder)) if folder else None
+    return FileSink(folder, _TIMEOUT_S) if folder else None
 
 
 def _last_of_spark(query: StreamingQuery) -> int:
@@ -146,39 +128,25 @@ def _last_of_spark(query: StreamingQuery) -> int:
     return next((batch.number for batch in reversed(query.batches) if not batch.moved), -1)
 
 
-def _at(root: Path, work: Callable[[], None]) -> None:
-    """Do it; an OSError becomes the error that says so."""
+@contextmanager
+def _reported(location: str) -> Iterator[None]:
+    """An OSError becomes the error that says so."""
     try:
-        work()
+        yield
     except PermissionError as error:
-        raise NotAuthorized(f"{root} may not be written: {error.strerror or error}") from None
+        raise NotAuthorized(f"{location} may not be written: {error.strerror or error}") from None
     except OSError as error:
-        raise Unreachable(f"{root} cannot be written: {error.strerror or error}") from None
+        raise Unreachable(f"{location} cannot be written: {error.strerror or error}") from None
 
 
-def _read(root: Path, path: str) -> bytes:
-    return (root / path).read_bytes()
-
-
-def create_file(name: str, path: Path, content: bytes) -> None:
-    """Create a file, whole and on disk. Raises Refused if it is there, OSError."""
-    part = path.with_name(f".{path.name}.{uuid4()}.tmp")  # as Spark names it
+def create_file(name: str, files: NewFiles, path: str, content: bytes) -> None:
+    """Create a file of the query's checkpoint. Raises Refused [moved-since] if it is there, OSError."""
     try:
-        write_synced(part, content, mode=_MODE)
-        try:
-            os.link(part, path)
-        except FileExistsError:
-            raise
-        except OSError:  # a mounted store without hard links
-            write_synced(path, content, mode=_MODE)
+        files.create(path, content)
     except FileExistsError:
-        what = "begun" if path.parent.name == "offsets" else "done"
+        what, number = path.split("/")
         raise Refused(
-            f"{name} has {what} batch {path.name} meanwhile: it runs",
+            f"{name} has {'begun' if what == 'offsets' else 'done'} batch {number} meanwhile: it runs",
             hint="Stop the query, and check the plan again.",
             code=MOVED_SINCE,
         ) from None
-    finally:
-        part.unlink(missing_ok=True)
-    with suppress(OSError):
-        sync_directory(path.parent)

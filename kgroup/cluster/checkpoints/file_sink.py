@@ -7,9 +7,9 @@ Who reads the folder with Spark needs every number of it, an appended batch's to
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
-from kgroup.support.atomic_file import write_synced
+from kgroup.cluster.checkpoints.files import folder_of
+from kgroup.cluster.checkpoints.new_files import new_files
 from kgroup.support.errors import Refused, UsageError, refusal_code
 
 FILE_SINK = refusal_code(
@@ -21,14 +21,14 @@ FILE_SINK = refusal_code(
 _LOG, _COMPACT = "_spark_metadata", ".compact"
 _INTERVAL = 10
 """``spark.sql.streaming.fileSink.log.compactInterval``, unless the log shows another."""
-_MODE = 0o666
 
 
 class FileSink:
-    """The file sink that writes to ``root``."""
+    """The file sink that writes to ``root``, a path or a URI."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: str, timeout_s: float) -> None:
         self.root = root
+        self._timeout_s = timeout_s
 
     def check(self, least: int, last: int) -> None:
         """Raise UsageError unless there is a log that ends with a batch from ``least`` to ``last``."""
@@ -48,24 +48,20 @@ class FileSink:
         for number in range(max(self._numbers()) + 1, last + 1):
             compact = (number + 1) % _interval(self._compacted()) == 0
             lines = self._lines_before(number) if compact else []
-            path = self._log / f"{number}{_COMPACT if compact else ''}"
-            write_synced(path, "\n".join(["v1", *lines]).encode(), mode=_MODE)
+            path = f"{_LOG}/{number}{_COMPACT if compact else ''}"
+            new_files(self.root, self._timeout_s).create(path, "\n".join(["v1", *lines]).encode())
 
-    @property
-    def _log(self) -> Path:
-        return self.root / _LOG
-
-    def _numbers(self) -> dict[int, Path]:
+    def _numbers(self) -> dict[int, str]:
         try:
-            files = list(self._log.iterdir())
+            names = folder_of(self.root, self._timeout_s).names(_LOG)
         except FileNotFoundError:
             return {}
-        numbered = ((path.name.removesuffix(_COMPACT), path) for path in files)
+        numbered = ((name.removesuffix(_COMPACT), name) for name in names)
         # A compact file is read instead of the plain one of its number.
-        return {int(number): path for number, path in sorted(numbered) if number.isdigit()}
+        return {int(number): name for number, name in sorted(numbered) if number.isdigit()}
 
     def _compacted(self) -> list[int]:
-        return sorted(number for number, path in self._numbers().items() if path.name.endswith(_COMPACT))
+        return sorted(number for number, name in self._numbers().items() if name.endswith(_COMPACT))
 
     def _lines_before(self, number: int) -> Iterable[str]:
         """All files of all batches before this one, from the last compact file on."""
@@ -74,7 +70,8 @@ class FileSink:
         for each in range(first, number):
             if each not in files:
                 raise Refused(f"the log of {self.root} has no batch {each}", code=FILE_SINK)
-            version, *lines = files[each].read_text().splitlines()
+            content = folder_of(self.root, self._timeout_s).read(f"{_LOG}/{files[each]}")
+            version, *lines = content.decode().splitlines()
             if version != "v1":
                 raise Refused(f"{files[each]} has version {version}; this kgroup knows v1", code=FILE_SINK)
             yield from lines

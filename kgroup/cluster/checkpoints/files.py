@@ -24,6 +24,7 @@ from kgroup.cluster.checkpoints.batch_files import (
     planned_file,
     query_id,
 )
+from kgroup.cluster.checkpoints.new_files import S3, local_root
 from kgroup.model.streaming_query import BatchEnds, Moves, QueryBatch, QuerySource, StreamingQuery
 from kgroup.settings.environment import variable
 from kgroup.support.errors import ConfigError, KgroupError, NotAuthorized, NotFound, Unreachable, UsageError
@@ -35,7 +36,6 @@ _KEPT = 100
 _AT_ONCE = 16
 _FEW, _LATE_MS = 3, 2_000
 """So many batches, each written so long after it had begun, are of real-time mode; others are written at once."""
-_S3 = ("s3", "s3a", "s3n")
 _S3_OPTIONS = frozenset({"endpoint_override", "region", "scheme"})
 _ARROW = ("gs", "gcs", "hdfs", "viewfs", "abfs", "abfss")
 
@@ -59,7 +59,7 @@ def read_query(
     files cannot be read, UsageError for a URI of another kind, ConfigError without the package that reads it.
     """
     try:
-        return _read(_folder(location, timeout_s), location, every_s, before)
+        return _read(folder_of(location, timeout_s), location, every_s, before)
     except FileNotFoundError:
         raise _no_checkpoint(location) from None
     except PermissionError as error:
@@ -143,10 +143,16 @@ def _batch(folder: Folder, number: int, file: PlannedFile, done_ms: int | None) 
 
 
 def _planned_late(batches: Sequence[QueryBatch], written: Mapping[str, int]) -> bool:
-    """Whether each of the last batches was written to the log of plans long after it had begun."""
+    """Whether each of the last batches was written to the log of plans long after it had begun, by its end.
+
+    In a copy of a checkpoint, all were written after the last one had begun: that shows nothing.
+    """
     last = [batch for batch in batches if batch.done_ms is not None][-_FEW:]
-    waits = [written[str(each.number)] - each.planned_ms for each in last if each.planned_ms is not None]
-    return len(waits) == _FEW and min(waits) >= _LATE_MS
+    begun = [batch.planned_ms for batch in last if batch.planned_ms is not None]
+    ended = [written[str(batch.number)] for batch in last]
+    if len(begun) < _FEW or any(end > later + _LATE_MS for end, later in zip(ended, begun[1:], strict=False)):
+        return False
+    return all(end - begin >= _LATE_MS for begin, end in zip(begun, ended, strict=True))
 
 
 def _contents(folder: Folder, numbers: Sequence[int]) -> list[bytes | None]:
@@ -227,17 +233,16 @@ class _ArrowFolder:
             return bytes(stream.read())
 
 
-def _folder(location: str, timeout_s: float) -> Folder:
+def folder_of(location: str, timeout_s: float) -> Folder:
+    """The files at a path or a URI. Raises UsageError, ConfigError, OSError."""
+    if (root := local_root(location)) is not None:
+        return _LocalFolder(root)
     parts = urlsplit(location)
-    if parts.scheme == "file":
-        return _LocalFolder(Path(unquote(parts.path)))
-    if "://" not in location:
-        return _LocalFolder(Path(location).expanduser())
     if parts.username or parts.password:
         raise UsageError("a checkpoint's URI must not have a user or a password in it", hint=_LOGIN)
     options = {key: values[-1] for key, values in parse_qs(parts.query).items()}
-    if parts.scheme not in (*_S3, *_ARROW):
-        known = ", ".join(("file", *_S3, *_ARROW))
+    if parts.scheme not in (*S3, *_ARROW):
+        known = ", ".join(("file", *S3, *_ARROW))
         raise UsageError(f"kgroup reads no checkpoints at {parts.scheme}://", hint=f"It reads: {known}")
     if unknown := options.keys() - _S3_OPTIONS:
         # The value is not repeated: it may be a secret.
@@ -249,7 +254,7 @@ def _folder(location: str, timeout_s: float) -> Folder:
             f"checkpoints at {parts.scheme}:// need pyarrow", hint="pip install 'pyarrow>=18'", code="no-pyarrow"
         ) from None
     path = f"{parts.netloc}{unquote(parts.path)}"
-    if parts.scheme in _S3:
+    if parts.scheme in S3:
         return _ArrowFolder(_s3(parts.netloc, options, timeout_s), path)
     try:
         files, root = fs.FileSystem.from_uri(location)

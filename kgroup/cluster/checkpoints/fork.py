@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from uuid import uuid4
 
-from kgroup.cluster.checkpoints.append import STATEFUL, append_batch, create_file, local_root
+from kgroup.cluster.checkpoints.append import STATEFUL, append_batch, create_file
 from kgroup.cluster.checkpoints.batch_files import appended_plan
-from kgroup.cluster.checkpoints.files import read_query
+from kgroup.cluster.checkpoints.files import Folder, folder_of, read_query
+from kgroup.cluster.checkpoints.new_files import new_files
 from kgroup.model.streaming_query import Moves, QueryChanges, StreamingQuery
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import NotAuthorized, Refused, Unreachable
@@ -27,20 +28,18 @@ def make_fork(query: StreamingQuery, fork: Path, starts: Moves, at_ms: int) -> N
 
     Raises as ``append_batch``, NotAuthorized or Unreachable if files cannot be written, or the folder exists.
     """
-    root = local_root(query.location)
     assert query.done is not None
     if query.stateful:
         raise Refused(f"{query.location} keeps state, which a fork would not have", code=STATEFUL)
     part = fork.with_name(f".{fork.name}.{uuid4()}.part")
     try:
         part.mkdir(parents=True)
-        metadata = json.loads((root / "metadata").read_text())
+        folder, number = folder_of(query.location, _TIMEOUT_S), query.done.number
+        metadata = json.loads(folder.read("metadata"))
         (part / "metadata").write_text(json.dumps({**metadata, "id": str(uuid4())}))
-        if (root / "sources").is_dir():
-            shutil.copytree(root / "sources", part / "sources")
-        for folder in ("offsets", "commits"):
-            (part / folder).mkdir()
-            shutil.copy(root / folder / str(query.done.number), part / folder)
+        for path in (f"offsets/{number}", f"commits/{number}", *_sources(folder)):
+            (part / path).parent.mkdir(parents=True, exist_ok=True)
+            (part / path).write_bytes(folder.read(path))
         copied = read_query(str(part), _TIMEOUT_S)
         append_batch(f"the fork {fork}", copied, starts, QueryChanges(file_sink=""), at_ms)
         part.rename(fork)
@@ -55,9 +54,18 @@ def make_fork(query: StreamingQuery, fork: Path, starts: Moves, at_ms: int) -> N
 def plan_next(name: str, query: StreamingQuery, ends: Mapping[TopicPartition, int], at_ms: int) -> int:
     """Plan the next batch of a fork, up to these ends; returns its number. Raises Refused if there is one already."""
     assert query.done is not None
-    root, number = local_root(query.location), query.done.number
-    place = f"offsets/{number}"
-    create_file(
-        name, root / "offsets" / str(number + 1), appended_plan((root / place).read_bytes(), place, ends, at_ms)
-    )
-    return number + 1
+    place = f"offsets/{query.done.number}"
+    content = appended_plan(folder_of(query.location, _TIMEOUT_S).read(place), place, ends, at_ms)
+    number = query.done.number + 1
+    create_file(name, new_files(query.location, _TIMEOUT_S), f"offsets/{number}", content)
+    return number
+
+
+def _sources(folder: Folder) -> Iterator[str]:
+    """The files in which the sources keep where they began; without checksums."""
+    try:
+        sources = folder.names("sources")
+    except FileNotFoundError:
+        return
+    for source in sources:
+        yield from (f"sources/{source}/{name}" for name in folder.names(f"sources/{source}") if name[0] != ".")

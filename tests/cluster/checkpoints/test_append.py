@@ -134,7 +134,7 @@ def test_a_topic_that_it_does_not_read_is_refused_before_any_file(tmp_path: Path
 
 @pytest.mark.parametrize(
     ("how", "location", "code"),
-    [(QueryChanges(), None, "file-sink"), (NO_FILES, "s3a://lake/checkpoint", "read-only-store")],
+    [(QueryChanges(), None, "file-sink"), (NO_FILES, "gs://lake/checkpoint", "read-only-store")],
 )
 def test_what_is_not_known_or_cannot_be_written(
     tmp_path: Path, how: QueryChanges, location: str | None, code: str
@@ -248,7 +248,7 @@ def test_a_folder_that_may_not_be_written(tmp_path: Path, monkeypatch: pytest.Mo
     def denied(directory: Path) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("kgroup.cluster.checkpoints.append.try_to_create", denied)
+    monkeypatch.setattr("kgroup.cluster.checkpoints.new_files.try_to_create", denied)
     with pytest.raises(NotAuthorized, match="may not be written"):
         append(root)
 

@@ -13,7 +13,7 @@ from kgroup.cluster.checkpoints.files import read_queries, read_query
 from kgroup.model.streaming_query import StreamingQuery
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotFound, Refused, UsageError
-from tests.helpers.checkpoints import recorded_checkpoint
+from tests.helpers.checkpoints import recorded_checkpoint, write_checkpoint
 from tests.helpers.places import DATA
 
 pytestmark = pytest.mark.quick
@@ -102,12 +102,25 @@ def test_real_time_mode_of_spark_43_shows_by_its_commits(read: Read) -> None:
     assert not read("stateless-4.3.0").planned_late
 
 
-def test_batches_that_are_written_long_after_they_began_are_of_real_time_mode(copy: Copy) -> None:
-    root = copy("stateless-4.1.4")
+def test_batches_that_are_written_long_after_they_began_are_of_real_time_mode(tmp_path: Path) -> None:
+    done_ms = [1_795_962_000_000 + 10_000 * number for number in range(4)]
+    root = write_checkpoint(tmp_path / "c", [{"orders": [number]} for number in range(4)], done_ms)
+    assert not read_query(str(root), 5).planned_late
+
     for file in (root / "offsets").iterdir():
         os.utime(file, (file.stat().st_mtime + 5,) * 2)
 
     assert read_query(str(root), 5).planned_late
+
+
+def test_a_copy_whose_files_are_all_new_shows_no_mode(tmp_path: Path) -> None:
+    done_ms = [1_795_962_000_000 + 10_000 * number for number in range(4)]
+    root = write_checkpoint(tmp_path / "c", [{"orders": [number]} for number in range(4)], done_ms)
+
+    for file in (*(root / "offsets").iterdir(), *(root / "commits").iterdir()):
+        os.utime(file, (1_795_999_000,) * 2)
+
+    assert read_query(str(root), 5).reads_ahead is None
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.startswith("continuous")])

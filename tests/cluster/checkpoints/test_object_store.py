@@ -1,4 +1,4 @@
-"""Checkpoints in S3, read from a server that speaks it."""
+"""Checkpoints in S3, read from and written to a server that speaks it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,20 @@ from collections.abc import Iterator
 
 import pytest
 from moto.server import ThreadedMotoServer
+from msgspec.structs import replace
 from pyarrow import fs
 
-from kgroup.cluster.checkpoints.files import read_query
-from kgroup.support.errors import NotFound, Unreachable
+from kgroup.cluster.checkpoints.append import append_batch
+from kgroup.cluster.checkpoints.files import folder_of, read_query
+from kgroup.cluster.checkpoints.new_files import new_files
+from kgroup.model.commit import Commit
+from kgroup.model.streaming_query import QueryChanges
+from kgroup.model.topic_partition import TopicPartition
+from kgroup.support.errors import NotFound, Refused, Unreachable
 from tests.helpers.places import DATA
 
+PLAN = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}\n{"orders":{"0":6}}'
+COMMIT = 'v1\n{"nextBatchWatermarkMs":0}'
 _RECORDED = DATA / "checkpoints" / "planned-4.3.0"
 _LOGIN = {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_EC2_METADATA_DISABLED": "true"}
 
@@ -31,6 +39,9 @@ def server() -> Iterator[str]:
         store.create_dir("lake")
         fs.copy_files(
             str(DATA / "checkpoints" / "planned-4.3.0"), "lake/checkpoints/orders", destination_filesystem=store
+        )
+        fs.copy_files(
+            str(DATA / "checkpoints" / "stateless-4.3.0"), "lake/checkpoints/stopped", destination_filesystem=store
         )
         yield f"{host}:{port}"
     server.stop()
@@ -64,3 +75,65 @@ def test_there_is_none(server: str, path: str) -> None:
 def test_nobody_answers(server: str) -> None:
     with pytest.raises(Unreachable, match="NETWORK_CONNECTION"):
         read_query(located("127.0.0.1:1", "lake/checkpoints/orders"), 2)
+
+
+FIRST = TopicPartition("orders", 0)
+MOVES = {FIRST: Commit(60, 3, "kgroup cu-7f3a 1 release 6")}
+
+
+def test_a_query_is_moved_and_moved_back(server: str) -> None:
+    location = located(server, "lake/checkpoints/stopped")
+    old = read_query(location, 5)
+    assert old.done is not None
+
+    append_batch("spark:q", old, MOVES, QueryChanges(file_sink=""), 1)
+    moved = read_query(location, 5)
+    append_batch("spark:q", moved, {FIRST: old.commits[FIRST]}, QueryChanges(), 2)
+    back = read_query(location, 5)
+
+    assert moved.commits == {**old.commits, **MOVES}
+    assert back.commits == old.commits
+    assert [batch.number for batch in back.batches[-2:]] == [old.done.number + 1, old.done.number + 2]
+
+
+def test_a_batch_that_the_query_begins_meanwhile_is_its_own(server: str) -> None:
+    query = read_query(located(server, "lake/checkpoints/orders"), 5)
+    assert query.planned is not None
+    theirs = replace(query, planned=None)
+
+    with pytest.raises(Refused, match=f"begun batch {query.planned.number} meanwhile"):
+        append_batch("spark:q", theirs, MOVES, QueryChanges(file_sink=""), 1)
+
+    assert read_query(located(server, "lake/checkpoints/orders"), 5).planned == query.planned
+
+
+def test_an_answer_that_was_lost_is_no_other_writer(server: str) -> None:
+    files = new_files(located(server, "lake/checkpoints/lost"), 5)
+
+    files.create("offsets/1", b"ours")
+    files.create("offsets/1", b"ours")
+
+    with pytest.raises(FileExistsError):
+        files.create("offsets/1", b"theirs")
+
+
+def test_the_log_of_a_file_sink_in_s3(server: str) -> None:
+    out, location = located(server, "lake/out"), located(server, "lake/checkpoints/written")
+    log, files = new_files(out, 5), new_files(location, 5)
+    for path, content in {"metadata": '{"id":"a"}', "offsets/0": PLAN, "commits/0": COMMIT}.items():
+        files.create(path, content.encode())
+    log.create("_spark_metadata/0", b"v1")
+
+    append_batch("spark:q", read_query(location, 5), MOVES, QueryChanges(file_sink=out), 1)
+
+    assert sorted(folder_of(out, 5).names("_spark_metadata")) == ["0", "1"]
+
+
+def test_nobody_answers_a_move(server: str) -> None:
+    query = replace(
+        read_query(located(server, "lake/checkpoints/stopped"), 5),
+        location=located("127.0.0.1:1", "lake/checkpoints/stopped"),
+    )
+
+    with pytest.raises(Unreachable):
+        append_batch("spark:q", query, MOVES, QueryChanges(file_sink=""), 1)
