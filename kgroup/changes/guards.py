@@ -63,7 +63,7 @@ def check_guards(
     groups = [group for group in plan.groups if group.name in concerned]
     refusals = [_refuse_members(group, how, blocked_action) for group in groups if blocked_action and not group.is_free]
     refusals = _list_members(cluster, groups, refusals)
-    refusals += _refuse_queries(reporter, groups, cluster.query_changes)
+    refusals += _refuse_queries(reporter, plan, groups, cluster.query_changes)
     if FOREIGN_OWNER not in accepted:
         owned = ((group.name, foreign_owner(group)) for group in groups)
         refusals += [Refusal(name, refuse_foreign_owner(name, owner)) for name, owner in owned if owner]
@@ -100,7 +100,7 @@ def _refuse_hidden_commits(group: Group) -> Refusal:
     )
 
 
-def _refuse_queries(reporter: Reporter, groups: Sequence[Group], how: QueryChanges) -> list[Refusal]:
+def _refuse_queries(reporter: Reporter, plan: ChangePlan, groups: Sequence[Group], how: QueryChanges) -> list[Refusal]:
     """Why no batch can be appended to the checkpoints of streaming queries; a note where one can."""
     refusals = []
     for group in groups:
@@ -108,7 +108,8 @@ def _refuse_queries(reporter: Reporter, groups: Sequence[Group], how: QueryChang
             from kgroup.cluster.checkpoints.append import appended_line, check_appendable
 
             try:
-                check_appendable(group.name, group.query, how)
+                topics = {row.topic for row in plan.rows if row.group == group.name and not row.error}
+                check_appendable(group.name, group.query, topics, how)
             except (Refused, NotAuthorized, Unreachable) as error:
                 refusals.append(Refusal(group.name, error))
             else:

@@ -13,3 +13,9 @@ output_option = partial(typer.Option, rich_help_panel=OUTPUT)
 safety_option = partial(typer.Option, rich_help_panel=SAFETY)
 what_option = partial(typer.Option, rich_help_panel=WHAT)
 which_option = partial(typer.Option, rich_help_panel=WHICH)
+
+FILE_SINK = safety_option(
+    "--file-sink",
+    metavar="DIR|none",
+    help="The folder that a streaming query writes to by Spark's file sink, or none.",
+)

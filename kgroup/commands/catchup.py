@@ -47,7 +47,7 @@ from kgroup.catchup.service.start import ResumeRequest, finish_release, resume_c
 from kgroup.catchup.service.start_plan import StartRequest
 from kgroup.catchup.service.stop_and_cancel import cancel_plan, prune_plans, stop_plan, throttle_plan
 from kgroup.changes.preconditions import check_execution, prepare_change
-from kgroup.cli.panels import safety_option, what_option
+from kgroup.cli.panels import FILE_SINK, safety_option, what_option
 from kgroup.groups.catchup.elsewhere import BY, ELSEWHERE
 from kgroup.groups.catchup.gap_request import parse_rate
 from kgroup.groups.catchup.model import Order
@@ -71,6 +71,7 @@ GROUP = typer.Argument(
     show_default=False,
 )
 PLAN = typer.Argument(metavar="PLAN|GROUP", help="The id of a plan, or the name of its group if it has one plan.")
+ACCEPT = safety_option("--accept", metavar="CODE", help="Override one refusal (repeatable).")
 VERBOSE = what_option("--verbose", "-v", help="Show every row.")
 
 
@@ -349,6 +350,8 @@ def resume(
         ),
     ] = None,
     release_only: Annotated[bool, what_option("--release-only", help="Only finish an interrupted release.")] = False,
+    accept: Annotated[list[str] | None, ACCEPT] = None,
+    file_sink: Annotated[str | None, FILE_SINK] = None,
     assume: Annotated[list[str] | None, ASSUME] = None,
 ) -> Outcome | Outcomes:
     """Continue a plan: finish its release, replay the rest, verify it.
@@ -386,13 +389,14 @@ def resume(
                 raise UsageError(f"--all-pending and {option} are mutually exclusive: {option} is for one plan")
     if release_only:
         speed.check_released_only(sink)
-    check_execution(run, how)
+    check_execution(run, replace(how, accept=accept))
     _check_report(speed)
     options = replace_struct(speed.replay_options(sink, run.settings.catchup), job=job)
     if plan is None:
         options.check_lanes()
         return _resume_pending(run, ledger, PendingRequest(named, run.command_line, options, follow), how)
     with open_engine(run.settings, run.reporter, ledger.ledger_topic) as engine:
+        engine.cluster.query_changes = QueryChanges.of(file_sink, accept or ())
         request = ResumeRequest(plan, how.execute, run.command_line, assume or (), options)
         try:
             result = finish_release(engine, request) if release_only else resume_catchup(engine, run.settings, request)
@@ -412,8 +416,8 @@ def _forked(
     if fork is None:
         return sink, words, ()
     require_path("--fork", fork)
-    if sink.sink is not None:
-        raise UsageError("--fork is a destination of its own", hint="leave out the other one")
+    if sink.sink is not None or sink.delete_group:
+        raise UsageError("--fork is a destination of its own", hint="leave out the other one, and --delete-group")
     return replace(sink, to_group=f"{PREFIX}{Path(fork).resolve()}"), words[:1], tuple(words[1:])
 
 
@@ -493,9 +497,8 @@ def cancel(
     how: ExecuteOptions,
     ledger: LedgerOptions,
     plan: Annotated[str, PLAN],
-    accept: Annotated[
-        list[str] | None, safety_option("--accept", metavar="CODE", help="Override one refusal (repeatable).")
-    ] = None,
+    accept: Annotated[list[str] | None, ACCEPT] = None,
+    file_sink: Annotated[str | None, FILE_SINK] = None,
     abandon: Annotated[
         bool, safety_option("--abandon", help="Abandon the undelivered records; they are listed, nothing is moved.")
     ] = False,
@@ -522,6 +525,7 @@ def cancel(
     """
     check_execution(run, replace(how, accept=accept))
     with open_engine(run.settings, run.reporter, ledger.ledger_topic) as engine:
+        engine.cluster.query_changes = QueryChanges.of(file_sink, accept or ())
         for left, plan_id in _newest_first(engine, plan):
             cancelled = cancel_plan(engine, plan_id, accept or (), assume or (), abandon=abandon, execute=how.execute)
             yield outcome(cancelled, engine.cluster.ref, run.command_line)

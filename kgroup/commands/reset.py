@@ -17,7 +17,7 @@ from kgroup.changes.preconditions import check_some_named, prepare_change
 from kgroup.changes.reset import plan_reset
 from kgroup.changes.save_skipped import STDOUT, check_apart, check_target, check_target_topic, preview, save_skipped
 from kgroup.changes.select_groups import groups_to_change, reload_groups
-from kgroup.cli.panels import what_option
+from kgroup.cli.panels import FILE_SINK, what_option
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.commands.make_change import make_change
 from kgroup.groups.change_plan import ChangePlan, committed
@@ -195,14 +195,7 @@ class PartitionSelection:
             help="Save the skipped records: as JSON lines (- is stdout), or in a topic.",
         ),
     ] = None
-    file_sink: Annotated[
-        str | None,
-        what_option(
-            "--file-sink",
-            metavar="DIR|none",
-            help="The folder that a streaming query writes to by Spark's file sink, or none.",
-        ),
-    ] = None
+    file_sink: Annotated[str | None, FILE_SINK] = None
     verbose: Annotated[bool, what_option("--verbose", "-v", help="Show every partition.")] = False
 
 

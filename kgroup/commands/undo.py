@@ -23,7 +23,7 @@ from kgroup.changes.undo import (
     not_undoable,
     plan_undo,
 )
-from kgroup.cli.panels import what_option
+from kgroup.cli.panels import FILE_SINK, what_option
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.commands.make_change import make_change
 from kgroup.groups.change_plan import ChangePlan
@@ -42,6 +42,7 @@ from kgroup.model.blocks import Text
 from kgroup.model.hidden_commits import MAY_BE_MISSING
 from kgroup.model.journal import JournalEntry
 from kgroup.model.outcome import Outcome
+from kgroup.model.streaming_query import QueryChanges
 from kgroup.output.pages.change import Wording, outcome, with_rows
 from kgroup.output.pages.undo import TYPES_HEADER, other_changes, put_back, restored_offsets, types_table
 from kgroup.queries.log_options import AsOf, LogBounds
@@ -73,6 +74,7 @@ def undo(
             metavar="[ID|GROUP]", help="A change, like ch-7k2f; the last one by default. With --as-of a group's name."
         ),
     ] = None,
+    file_sink: Annotated[str | None, FILE_SINK] = None,
     verbose: Annotated[bool, what_option("--verbose", "-v", help="Show every partition.")] = False,
 ) -> Outcome:
     """Undo a change.
@@ -106,6 +108,7 @@ def undo(
         return _as_of(run, how, change, when, bounds, verbose)
     journal = Journal()
     with ChangingCluster(run.settings) as cluster:
+        cluster.query_changes = QueryChanges.of(file_sink, how.accept or ())
         cluster_id = cluster.ref.cluster_id
         entries = journal.entries(cluster_id)
         if journal.unreadable:

@@ -42,6 +42,8 @@ class QueryBatch(msgspec.Struct, frozen=True):
     planned_ms: int | None
     ends: BatchEnds
     done_ms: int | None = None
+    is_skipped: bool = False
+    """Whether kgroup called it done (``--accept in-flight``), and has not appended the batch after it."""
     moved: Moves = msgspec.field(default_factory=dict)
 
 
@@ -99,7 +101,7 @@ class StreamingQuery(msgspec.Struct, frozen=True):
     @property
     def reached(self) -> BatchEnds:
         """The offsets below which its sink may have the records: the end of a batch that is planned counts."""
-        return self.offsets if self.planned is None or self.planned.moved else {**self.offsets, **self.planned.ends}
+        return self.offsets if self.planned is None else {**self.offsets, **self.planned.ends}
 
     @property
     def reads_ahead(self) -> str | None:

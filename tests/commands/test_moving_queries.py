@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ Name = Callable[[str], str]
 Ledger = tuple[str, str]
 KILLED = -9
 NO_FILES = ("--file-sink", "none")
+ACCEPTING = (*NO_FILES, "--accept", "in-flight")
 
 
 def files(root: Path) -> dict[str, bytes]:
@@ -58,6 +60,11 @@ def bystanders(tmp_path: Path, orders: str, bystander: str) -> Iterator[None]:
     before = files(other)
     yield
     assert files(other) == before
+
+
+def topic_of(plan: dict[str, Any]) -> str:
+    topic: str = plan["ranges"][0]["topic"]
+    return topic
 
 
 def offsets(kgroup: CommandLine, query: str) -> list[int]:
@@ -232,23 +239,44 @@ def killing(tmp_path: Path) -> Callable[[int], dict[str, str]]:
 
 
 @pytest.mark.parametrize("at", [0, 1])
-def test_a_release_that_is_killed_is_finished_by_resume(
+def test_a_release_that_is_killed_is_cancelled_or_finished(
     kgroup: CommandLine, checkpoint: Path, query: str, ledger: Ledger, killing: Callable[[int], dict[str, str]], at: int
 ) -> None:
-    kgroup.process(
-        *("catchup", "start", query, *ledger, *NO_FILES, "--release-only", "--execute"),
-        exit_code=KILLED,
-        env=killing(at),
-    )
+    start = ("catchup", "start", query, *ledger, *NO_FILES, "--release-only", "--execute")
+    resume = ("catchup", "resume", query, *ledger, *NO_FILES, "--release-only", "--execute")
+    kgroup.process(*start, exit_code=KILLED, env=killing(at))
     assert (checkpoint / "offsets" / "4").exists() == (at == 1)
     assert offsets(kgroup, query) == [10, 20]
     (plan,) = kgroup("catchup", "list", *ledger, "-o", "json").data
     assert plan["state"] == "releasing"
 
-    kgroup("catchup", "cancel", query, *ledger, "--execute", exit_code=None)
+    if at == 1:
+        assert "[in-flight]" in kgroup(*resume, exit_code=6).stderr
+        kgroup("catchup", "cancel", query, *ledger, "--execute")
+        assert kgroup("catchup", "list", *ledger, "-o", "json").data[0]["state"] == "cancelled"
+        assert offsets(kgroup, query) == [10, 20]
+        # What the cancelled plan was about to move stays, also if one partition is moved later.
+        kgroup("reset", query, "--topic", f"{topic_of(plan)}:1", "--to-latest", *ACCEPTING, "--execute")
+        assert offsets(kgroup, query) == [10, 30]
+    else:
+        kgroup(*resume)
+        assert kgroup("catchup", "list", *ledger, "-o", "json").data[0]["state"] == "released"
+        assert offsets(kgroup, query) == [30, 30]
 
-    assert kgroup("catchup", "list", *ledger, "-o", "json").data[0]["state"] == "cancelled"
-    assert offsets(kgroup, query) == [10, 20]
+
+def test_a_cancel_while_a_batch_is_in_flight(
+    kgroup: CommandLine, orders: str, checkpoint: Path, released: str, ledger: Ledger
+) -> None:
+    head, tail = ((checkpoint / "offsets" / number).read_text().splitlines() for number in ("3", "4"))
+    (checkpoint / "offsets" / "5").write_text("\n".join((*head[:2], *tail[2:])))
+    cancel = ("catchup", "cancel", released, *ledger)
+
+    for execute in ((), ("--execute",)):
+        assert "[in-flight]" in kgroup(*cancel, *execute, exit_code=6).stderr
+    assert kgroup("catchup", "list", *ledger, "-o", "json").data[0]["state"] == "released"
+    kgroup(*cancel, "--accept", "in-flight", "--execute")
+
+    assert offsets(kgroup, released) == [10, 20]
 
 
 @pytest.mark.parametrize("at", [0, 1])
@@ -259,7 +287,9 @@ def test_a_reset_that_is_killed_is_made_by_the_next(
     kgroup.process(*reset, exit_code=KILLED, env=killing(at))
     assert offsets(kgroup, query) == [10, 20]
 
-    kgroup(*reset)
+    if at == 1:
+        kgroup(*reset, exit_code=6)
+    kgroup(*reset, "--accept", "in-flight")
 
     assert offsets(kgroup, query) == [30, 30]
     kgroup("undo", "--execute")

@@ -54,6 +54,7 @@ from kgroup.model.commit import Commit
 from kgroup.model.groups import Group
 from kgroup.model.migration_facts import CATCHUP_INSTANCE_ID
 from kgroup.model.reporter import NullReporter, Reporter
+from kgroup.model.streaming_query import is_query
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import (
     FOREIGN_OWNER,
@@ -243,6 +244,8 @@ class CatchupEngine(msgspec.Struct, frozen=True):
         try:
             if isinstance(decision, Release | MoveBack):
                 self.require_same_topics(plan)
+                if is_query(group_of(plan)):  # before any state is written
+                    self.cluster.query_membership(group_of(plan)).check({move.topic for move in decision.moves})
             elif isinstance(decision, Refuse) and decision.error.code == POSSIBLE_DUPLICATES:
                 self.require_sources(plan)  # else the refusal would recommend a resume
         except (Refused, NotFound) as error:

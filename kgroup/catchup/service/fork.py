@@ -7,7 +7,9 @@ batch is run again under its number: a table that remembers numbers, as Delta do
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -53,6 +55,18 @@ def check_fork(group: str | None, name: str, job: Sequence[str]) -> None:
         raise UsageError(f"{job[0]} cannot be started: there is no such program")
 
 
+def require_no_file_sink(engine: CatchupEngine, group: str) -> None:
+    """Raise UsageError if the query has a file sink, Refused if that is not known: it skips batches by their number."""
+    from kgroup.cluster.checkpoints.append import file_sink_of
+
+    query = engine.cluster.queries.read_again(group)
+    if file_sink_of(group, query, engine.cluster.query_changes) is not None:
+        raise UsageError(
+            f"{group} writes by Spark's file sink, which passes over batches of a fork that it has by number",
+            hint="deliver the gap to a folder of its own: --to-spark parquet --option path=DIR",
+        )
+
+
 def prepare_fork(engine: CatchupEngine, runner: Runner, name: str) -> None:
     """Make the fork, which begins at the start of what is left of the gap, unless it is there. Raises KgroupError."""
     # Imported here: a fork is rare, and it needs files only.
@@ -70,11 +84,6 @@ def prepare_fork(engine: CatchupEngine, runner: Runner, name: str) -> None:
         starts.setdefault(row.tp, row.start)
     commits = {tp: gap_commit(plan.id, runner.epoch.number, start) for tp, start in starts.items()}
     query = engine.cluster.queries.read_again(group_of(plan))
-    if query.file_sink:
-        raise UsageError(
-            f"{group_of(plan)} writes by Spark's file sink, which passes over batches of a fork that it has by number",
-            hint="deliver the gap to a folder of its own: --to-spark parquet --option path=DIR",
-        )
     make_fork(query, Path(name.removeprefix(PREFIX)), commits, engine.now_ms())
 
 
@@ -102,8 +111,9 @@ def run_fork(engine: CatchupEngine, runner: Runner, look: Callable[[], None], na
         done = now.done is not None and now.done.number >= batch.number
         if code or not done:
             what = f"ended with exit code {code}" if code else "ended without doing its batch"
+            now_is = "done, and the same command continues" if done else "planned, and the same command runs it again"
             raise KgroupError(
-                f"the job {what}: batch {batch.number} of the fork is planned, and the same command runs it again",
+                f"the job {what}: batch {batch.number} of the fork is {now_is}",
                 hint=None if code else f"its query needs the option checkpointLocation={folder} and trigger(once=True)",
                 code="job-failed",
             )
@@ -116,7 +126,7 @@ def run_fork(engine: CatchupEngine, runner: Runner, look: Callable[[], None], na
 def _run(job: Sequence[str], folder: str, look: Callable[[], None]) -> int:
     """Run the job to its end; its exit code. Its output goes to stderr. It is stopped if this run is."""
     words = [word.replace(CHECKPOINT, folder) for word in job]
-    process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=_STDERR)
+    process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=_STDERR, start_new_session=True)
     try:
         while (code := process.poll()) is None:
             look()
@@ -124,9 +134,9 @@ def _run(job: Sequence[str], folder: str, look: Callable[[], None]) -> int:
         return code
     finally:
         if process.poll() is None:
-            process.terminate()
+            os.killpg(process.pid, signal.SIGTERM)  # also what a script has started
             try:
                 process.wait(_ENDS_WITHIN_S)
             except subprocess.TimeoutExpired:
-                process.kill()
+                os.killpg(process.pid, signal.SIGKILL)
                 process.wait()

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from kgroup.catchup.ledger.runner import Runner
 from kgroup.catchup.service.engine import CatchupEngine
-from kgroup.catchup.service.fork import FORK_EXISTS, check_fork, prepare_fork, run_fork
+from kgroup.catchup.service.fork import FORK_EXISTS, check_fork, prepare_fork, require_no_file_sink, run_fork
 from kgroup.catchup.service.read_gap import log_starts
 from kgroup.catchup.service.replay import ReplayOptions, ReplayResult
 from kgroup.changes.rights import missing_release_rights
@@ -133,6 +133,8 @@ def _check_fork(
     engine: CatchupEngine, options: ReplayOptions, group: str | None, name: str, snapshot: PlanSnapshot | None
 ) -> tuple[tuple[str, ...], tuple[KgroupError, ...]]:
     check_fork(group, name, options.job)
+    assert group is not None
+    require_no_file_sink(engine, group)
     committed = read_commits(engine, name)
     if not committed:
         return (f"{name} is made of the checkpoint of {group}",), ()
@@ -144,8 +146,6 @@ def _check_fork(
 
 def _unfit(engine: CatchupEngine, name: str) -> list[KgroupError]:
     """Why the gap's start cannot be committed to the group: members, or a framework that owns its offsets."""
-    if is_query(name):
-        return []
     described = engine.cluster.describe([name], SnapshotRequest(offsets=False, logs=False, generation_budget_s=0))
     group = next(iter(described.groups), None)
     if group is None:

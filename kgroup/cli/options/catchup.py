@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from kgroup.cli.panels import safety_option
+from kgroup.cli.panels import FILE_SINK, safety_option
 
 part_option = partial(typer.Option, rich_help_panel="Which part")
 ledger_option = partial(typer.Option, rich_help_panel="Ledger")
@@ -79,11 +79,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
             help="Only if a partition is more than this behind.",
         ),
         "if_empty": safety_option("--if-empty", help="If the group has members: a note, and exit 0."),
-        "file_sink": safety_option(
-            "--file-sink",
-            metavar="DIR|none",
-            help="The folder that a streaming query writes to by Spark's file sink, or none.",
-        ),
+        "file_sink": FILE_SINK,
     },
     "ExecuteOptions": {"expect": None, "accept": None, "reason": None},
     "LedgerOptions": {

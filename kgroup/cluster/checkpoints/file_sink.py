@@ -6,7 +6,7 @@ Who reads the folder with Spark needs every number of it, an appended batch's to
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping, Sequence
 
 from kgroup.cluster.checkpoints.files import folder_of
 from kgroup.cluster.checkpoints.new_files import new_files
@@ -31,8 +31,11 @@ class FileSink:
         self._timeout_s = timeout_s
 
     def check(self, least: int, last: int) -> None:
-        """Raise UsageError unless there is a log that ends with a batch from ``least`` to ``last``."""
-        newest = max(self._numbers(), default=None)
+        """Raise UsageError unless there is a log that ends with a batch from ``least`` to ``last``.
+
+        Raises OSError, and Refused, as adding the batch after ``last`` would.
+        """
+        newest = max(self._names(), default=None)
         if newest is None:
             raise UsageError(
                 f"--file-sink {self.root}: there is no log of Spark's file sink ({_LOG})",
@@ -42,16 +45,28 @@ class FileSink:
             raise UsageError(
                 f"--file-sink {self.root} is not of this query: its log ends with batch {newest}, the query has {last}"
             )
+        new_files(self.root, self._timeout_s).check(_LOG)
+        self._missing(least, last + 1)
 
-    def add_missing(self, last: int) -> None:
-        """Add batches without files up to ``last``. Raises OSError, and Refused for a log with holes."""
-        for number in range(max(self._numbers()) + 1, last + 1):
-            compact = (number + 1) % _interval(self._compacted()) == 0
-            lines = self._lines_before(number) if compact else []
-            path = f"{_LOG}/{number}{_COMPACT if compact else ''}"
-            new_files(self.root, self._timeout_s).create(path, "\n".join(["v1", *lines]).encode())
+    def add_missing(self, least: int, last: int) -> None:
+        """Add batches without files where the log has none after ``least``. Raises OSError, and Refused for holes."""
+        for name, content in self._missing(least, last).items():
+            new_files(self.root, self._timeout_s).create(f"{_LOG}/{name}", content)
 
-    def _numbers(self) -> dict[int, str]:
+    def _missing(self, least: int, last: int) -> dict[str, bytes]:
+        """The files that are to be added, in their order."""
+        names, added = self._names(), dict[str, bytes]()
+        compacted = sorted(number for number, name in names.items() if name.endswith(_COMPACT))
+        # What is before the last compact file is in it, and may have been deleted.
+        for number in range(max([least, *compacted]) + 1, last + 1):
+            if number not in names:
+                compact = (number + 1) % _interval(compacted) == 0
+                lines = self._lines_before(number, names, compacted) if compact else []
+                added[f"{number}{_COMPACT if compact else ''}"] = "\n".join(["v1", *lines]).encode()
+                names[number] = ""
+        return added
+
+    def _names(self) -> dict[int, str]:
         try:
             names = folder_of(self.root, self._timeout_s).names(_LOG)
         except FileNotFoundError:
@@ -60,24 +75,20 @@ class FileSink:
         # A compact file is read instead of the plain one of its number.
         return {int(number): name for number, name in sorted(numbered) if number.isdigit()}
 
-    def _compacted(self) -> list[int]:
-        return sorted(number for number, name in self._numbers().items() if name.endswith(_COMPACT))
-
-    def _lines_before(self, number: int) -> Iterable[str]:
-        """All files of all batches before this one, from the last compact file on."""
-        files = self._numbers()
-        first = max((n for n in self._compacted() if n < number), default=0)
-        for each in range(first, number):
-            if each not in files:
+    def _lines_before(self, number: int, names: Mapping[int, str], compacted: Sequence[int]) -> Iterator[str]:
+        """All files of all batches before this one, from the last compact file on; "" is one that has none yet."""
+        for each in range(max((n for n in compacted if n < number), default=0), number):
+            if each not in names:
                 raise Refused(f"the log of {self.root} has no batch {each}", code=FILE_SINK)
-            content = folder_of(self.root, self._timeout_s).read(f"{_LOG}/{files[each]}")
-            version, *lines = content.decode().splitlines()
-            if version != "v1":
-                raise Refused(f"{files[each]} has version {version}; this kgroup knows v1", code=FILE_SINK)
-            yield from lines
+            if names[each]:
+                content = folder_of(self.root, self._timeout_s).read(f"{_LOG}/{names[each]}")
+                version, *lines = content.decode().splitlines()
+                if version != "v1":
+                    raise Refused(f"{names[each]} has version {version}; this kgroup knows v1", code=FILE_SINK)
+                yield from lines
 
 
-def _interval(compacted: list[int]) -> int:
+def _interval(compacted: Sequence[int]) -> int:
     """How many batches are between two compact files, by those that are there."""
     if len(compacted) > 1:
         return compacted[-1] - compacted[-2]

@@ -15,6 +15,8 @@ from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from msgspec.structs import replace
+
 from kgroup.cluster.checkpoints.batch_files import (
     PlannedFile,
     batch_numbers,
@@ -104,7 +106,8 @@ def _read(folder: Folder, location: str, every_s: float | None, before: Streamin
     kept = [*done[-_KEPT:], *later[-1:]]
     name = query_id(folder.read("metadata"), "metadata")
     # Spark writes a batch once, and never another one of its number; a new checkpoint has another id.
-    known = {} if before is None or before.id != name else {batch.number: batch for batch in before.batches}
+    same = before if before is not None and before.id == name else None
+    known = {} if same is None else {batch.number: batch for batch in same.batches}
     wanted = [number for number in kept if number not in known or number == kept[-1]]
     read = {
         number: content
@@ -112,9 +115,15 @@ def _read(folder: Folder, location: str, every_s: float | None, before: Streamin
         if content is not None
     }
     files = {number: planned_file(content, f"offsets/{number}") for number, content in read.items()}
-    late = newest is not None and is_late_commit(folder.read(f"commits/{newest}"), f"commits/{newest}")
+    last_commit = b"" if newest is None else folder.read(f"commits/{newest}")
+    late = newest is not None and is_late_commit(last_commit, f"commits/{newest}")
     known |= {n: _batch(folder, n, file, commits.get(str(n))) for n, file in files.items()}
     batches = [known[number] for number in kept if number in known]
+    if newest in known and not known[newest].moved and is_appended_commit(last_commit, f"commits/{newest}"):
+        # kgroup has called it done, and was killed before the batch that moves the query was.
+        after = [batch for batch in batches if batch.number > newest]
+        skipped = replace(known[newest], done_ms=None, is_skipped=True)
+        batches = [*(batch for batch in batches if batch.number < newest), *(after or [skipped])]
     last = files[wanted[-1]] if wanted and wanted[-1] in files else None
     notes = [file.appended.file_sink for _, file in sorted(files.items()) if file.appended is not None]
     return StreamingQuery(
@@ -129,7 +138,7 @@ def _read(folder: Folder, location: str, every_s: float | None, before: Streamin
         planned_late=late or _planned_late(batches, planned),
         stateful=bool(_names(folder, "state")),
         watermark_ms=None if last is None else last.watermark_ms,
-        file_sink=notes[-1] if notes else None if before is None or not known else before.file_sink,
+        file_sink=notes[-1] if notes else None if same is None else same.file_sink,
         every_s=every_s,
     )
 
@@ -139,7 +148,7 @@ def _batch(folder: Folder, number: int, file: PlannedFile, done_ms: int | None) 
     if moved and done_ms is not None:
         place = f"commits/{number}"
         moved = moved if is_appended_commit(folder.read(place), place) else {}
-    return QueryBatch(number, file.planned_ms, file.ends, done_ms, moved)
+    return QueryBatch(number, file.planned_ms, file.ends, done_ms, moved=moved)
 
 
 def _planned_late(batches: Sequence[QueryBatch], written: Mapping[str, int]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Self
 
 from kgroup.cluster.coordinator.offset_fetch import CommittedOffsets
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class QueryMembership:
-    """As ``ExclusiveMembership``, for a query. Nobody is kept out: a query that runs ends by itself at its next batch.
+    """As ``ExclusiveMembership``, for a query. If it runs, it ends by itself at its next batch.
 
-    A move holds for the checkpoint as ``committed`` read it last: if the query has planned a batch since, the move is
-    refused.
+    Entering adds what a killed change has left out of the log of a file sink. A move holds for the checkpoint as
+    ``committed`` read it last: if the query has planned a batch since, the move is refused.
     """
 
     leave_error: KgroupError | None = None
@@ -30,6 +30,9 @@ class QueryMembership:
         self._read: StreamingQuery | None = None
 
     def __enter__(self) -> Self:
+        from kgroup.cluster.checkpoints.append import repair_file_sink
+
+        repair_file_sink(self._queries.read_again(self.group))
         return self
 
     def __exit__(self, *exc_info: object) -> None:
@@ -42,6 +45,12 @@ class QueryMembership:
         """What the query has read. Raises KgroupError."""
         self._read = self._queries.read_again(self.group)
         return dict(self._read.commits)
+
+    def check(self, topics: Collection[str]) -> None:
+        """Raise KgroupError unless partitions of these topics can be moved now."""
+        from kgroup.cluster.checkpoints.append import check_appendable
+
+        check_appendable(self.group, self._queries.read_again(self.group), topics, self._how)
 
     def commit(self, offsets: Mapping[TopicPartition, Commit]) -> dict[TopicPartition, KgroupError | None]:
         """Append a batch that sets these positions: all of them, or none."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.cluster.checkpoints.append import append_batch, appended_line
+from kgroup.cluster.checkpoints.append import append_batch, appended_line, repair_file_sink
 from kgroup.cluster.checkpoints.files import read_query
 from kgroup.model.commit import Commit
 from kgroup.model.streaming_query import Moves, QueryChanges, StreamingQuery, commits_of
@@ -126,7 +126,7 @@ def test_a_topic_that_it_does_not_read_is_refused_before_any_file(tmp_path: Path
     root = recorded_checkpoint(kind, tmp_path)
     before = files(root)
 
-    with pytest.raises(Refused, match="no source of the query reads payments"):
+    with pytest.raises(Refused, match="no source of spark:q reads payments"):
         append(root, {TopicPartition("payments", 0): Commit(1, None, "")}, QueryChanges("", in_flight=True))
 
     assert files(root) == before
@@ -188,31 +188,73 @@ def test_a_batch_that_the_query_begins_meanwhile_is_its_own(tmp_path: Path) -> N
     assert theirs.read_text() == "of Spark"
 
 
-@pytest.mark.parametrize("killed_at", [0, 1])
-def test_killed_before_or_after_the_first_file_the_next_run_makes_the_move(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed_at: int
-) -> None:
+ACCEPTING = QueryChanges(file_sink="", in_flight=True)
+
+
+@pytest.fixture
+def kill_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[], object]], None]:
+    """``kill_at(N, work)``: work that is killed when it is about to make its file N."""
+    link = os.link
+
+    def at(number: int, work: Callable[[], object]) -> None:
+        calls = 0
+
+        def killing(source: Path, target: Path) -> None:
+            nonlocal calls
+            if calls == number:
+                raise Killed
+            calls += 1
+            link(source, target)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "link", killing)
+            with pytest.raises(Killed):
+                work()
+
+    return at
+
+
+Kill = Callable[[int, Callable[[], object]], None]
+
+
+def test_killed_before_the_first_file_nothing_is_changed(tmp_path: Path, kill_at: Kill) -> None:
+    root = recorded_checkpoint("stateless-4.3.0", tmp_path)
+    before = files(root)
+
+    kill_at(0, lambda: append(root))
+
+    assert {path: content for path, content in files(root).items() if not path.endswith(".tmp")} == before
+
+
+def test_killed_between_the_files_the_batch_is_in_flight_and_moves_nothing(tmp_path: Path, kill_at: Kill) -> None:
     root = recorded_checkpoint("stateless-4.3.0", tmp_path)
     old = read(root)
-    link, calls = os.link, 0
-
-    def killing(source: Path, target: Path) -> None:
-        nonlocal calls
-        if calls == killed_at:
-            raise Killed
-        calls += 1
-        link(source, target)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "link", killing)
-        with pytest.raises(Killed):
-            append(root)
+    kill_at(1, lambda: append(root))
     between = read(root)
 
     assert between.commits == old.commits
-    assert (between.planned is not None) == (killed_at == 1)
-    assert between.reached == old.offsets
-    assert append(root).commits == {**old.commits, **MOVES}
+    assert between.planned is not None
+    assert between.reached == {**old.offsets, **between.planned.ends}
+    with pytest.raises(Refused) as refused:
+        append(root)
+    assert refused.value.code == "in-flight"
+    # Accepted, it moves what is named alone: the rest stays where the query is.
+    assert append(root, {LAST: MOVES[LAST]}, ACCEPTING).commits == {**old.commits, LAST: MOVES[LAST]}
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_batch_that_is_accepted_is_not_read_until_the_next_one_is_there(
+    tmp_path: Path, kill_at: Kill, number: int
+) -> None:
+    root = recorded_checkpoint("planned-4.3.0", tmp_path)
+    old = read(root)
+    kill_at(number, lambda: append(root, MOVES, ACCEPTING))
+    between = read(root)
+
+    assert between.commits == old.commits
+    assert between.planned is not None
+    assert append(root, {FIRST: MOVES[FIRST]}, ACCEPTING).commits == {**old.commits, FIRST: MOVES[FIRST]}
+    assert read(root).planned is None
 
 
 def test_a_planned_batch_that_the_query_has_run_itself_is_no_move(tmp_path: Path) -> None:
@@ -324,9 +366,9 @@ def test_a_folder_that_is_not_its_file_sink(tmp_path: Path, sink: Sink, names: t
     assert files(tmp_path) == before
 
 
-def test_killed_before_the_log_of_the_file_sink_the_next_move_adds_both(
-    tmp_path: Path, sink: Sink, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def half_moved(tmp_path: Path, sink: Sink, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """A query whose batch 2 kgroup has appended, and was killed before the log of the file sink has it."""
     log, root = sink("0", "1"), written(tmp_path, 2)
 
     def killed(*_: object) -> None:
@@ -337,15 +379,64 @@ def test_killed_before_the_log_of_the_file_sink_the_next_move_adds_both(
         with pytest.raises(Killed):
             append(root, {FIRST: Commit(60, None, "")}, QueryChanges(str(log.parent)))
     assert read(root).offsets[FIRST] == 60
+    return log, root
+
+
+def test_killed_before_the_log_of_the_file_sink_the_next_move_adds_both(half_moved: tuple[Path, Path]) -> None:
+    log, root = half_moved
 
     append(root, {FIRST: Commit(5, None, "")}, QueryChanges())
 
     assert sorted(path.name for path in log.iterdir()) == ["0", "1", "2", "3"]
 
 
+def test_a_hole_that_a_killed_move_left_is_filled_also_behind_batches_of_the_query(
+    half_moved: tuple[Path, Path],
+) -> None:
+    log, root = half_moved
+    (log / "3").write_text("v1")  # the query has run since
+    for folder in ("offsets", "commits"):
+        (root / folder / "3").write_bytes((root / folder / "1").read_bytes())
+
+    repair_file_sink(read(root))
+
+    assert sorted(path.name for path in log.iterdir()) == ["0", "1", "2", "3"]
+    assert (log / "2").read_text() == "v1"
+
+
+def test_what_a_compact_file_has_is_not_added_again(tmp_path: Path, sink: Sink) -> None:
+    log, root = sink("9.compact", "10"), written(tmp_path, 11)
+
+    append(root, {FIRST: Commit(60, None, "")}, QueryChanges(str(log.parent)))
+    append(root, {FIRST: Commit(5, None, "")}, QueryChanges())
+
+    assert sorted(path.name for path in log.iterdir()) == ["10", "11", "12", "9.compact"]
+
+
+def test_the_log_of_a_file_sink_that_may_not_be_written_moves_nothing(
+    tmp_path: Path, sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, root = sink("0", "1"), written(tmp_path, 2)
+    before = files(tmp_path)
+
+    def denied(directory: Path) -> None:
+        if directory == log:
+            raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("kgroup.cluster.checkpoints.new_files.try_to_create", denied)
+    with pytest.raises(NotAuthorized):
+        append(root, {FIRST: Commit(60, None, "")}, QueryChanges(str(log.parent)))
+
+    assert files(tmp_path) == before
+
+
 def test_a_hole_in_the_log_of_a_file_sink_is_no_silent_loss(tmp_path: Path, sink: Sink) -> None:
     log = sink(*(str(n) for n in range(9) if n != 4))
     root = written(tmp_path, 9)
 
+    before = files(tmp_path)
+
     with pytest.raises(KgroupError, match="has no batch 4"):
         append(root, {FIRST: Commit(60, None, "")}, QueryChanges(str(log.parent)))
+
+    assert files(tmp_path) == before
