@@ -127,7 +127,7 @@ class ChangingCluster(Cluster):
         return CommitHistory(commits, (), self.end_of_commits(group), compacted=pruned, unread=None)
 
     def query_membership(self, name: str) -> QueryMembership:
-        """The same for a streaming query, which has no members."""
+        """What ``join_exclusively`` is of a group, for a streaming query, which has no members."""
         from kgroup.cluster.checkpoints.query_membership import QueryMembership
 
         return QueryMembership(self.queries, name, self.query_changes, self.now_ms)

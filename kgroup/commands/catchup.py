@@ -391,7 +391,7 @@ def resume(
         speed.check_released_only(sink)
     check_execution(run, replace(how, accept=accept))
     _check_report(speed)
-    options = replace_struct(speed.replay_options(sink, run.settings.catchup), job=job)
+    options = replace_struct(speed.replay_options(sink, run.settings.catchup), fork_command=job)
     if plan is None:
         options.check_lanes()
         return _resume_pending(run, ledger, PendingRequest(named, run.command_line, options, follow), how)

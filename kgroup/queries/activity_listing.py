@@ -12,6 +12,7 @@ from kgroup.cluster.snapshot import Cluster
 from kgroup.groups.selection import Selection, check_expected
 from kgroup.model.groups import ListedGroup, RowError
 from kgroup.model.reporter import Reporter
+from kgroup.model.share_group import SHARE
 from kgroup.model.streaming_query import StreamingQuery, is_query
 from kgroup.queries.snapshots import choose_groups
 from kgroup.support.errors import NotFound
@@ -69,8 +70,11 @@ def _idle(
 
 
 def _last_active(cluster: Cluster, groups: Sequence[ListedGroup], budget_s: float) -> Mapping[str, int | None]:
-    """When each group last committed or changed, and each streaming query last planned or finished a batch."""
-    names = [group.name for group in groups if not is_query(group.name)]
+    """When each group last committed or changed, and each streaming query last planned or finished a batch.
+
+    What the members of a share group do is not in the log of groups: share groups are left out.
+    """
+    names = [group.name for group in groups if not is_query(group.name) and group.type != SHARE]
     read = cluster.queries.read(group.name for group in groups if is_query(group.name))
     of_queries = {name: query.state_since_ms for name, query in read.items() if isinstance(query, StreamingQuery)}
     return {**cluster.last_activities(names, 0, budget_s).by_group, **of_queries}

@@ -134,13 +134,7 @@ class Histories:
         )
         for group, log in logs.logs.items():
             self._events[group], self._reach[group] = log.events, log.reach
-        by_protocol: dict[RebalanceProtocol, list[str]] = {}
-        for group, events in self._events.items():
-            epoch = next((event for event in reversed(events) if isinstance(event, EpochWritten)), None)
-            if epoch is not None:
-                by_protocol.setdefault(epoch.protocol, []).append(group)
-        for protocol, groups in by_protocol.items():
-            self._sessions_ms |= self._cluster.ask(consumer_sessions, groups, f"{protocol}.session.timeout.ms")
+        self._read_sessions()
         return tuple(
             RowError.of(_unread(why, forbidden=logs.forbidden), group=group) for group, why in logs.unread.items()
         )
@@ -157,7 +151,18 @@ class Histories:
                 known = (event for event in self._events[group] if self._is_kept(event, floors[group]))
                 self._events[group] = (*known, *log.events)
                 self._reach[group] = _longer(self._reach[group], log.reach, floors[group])
+        self._read_sessions()
         self._states |= _states_of(self._cluster, list(self._states))[0]
+
+    def _read_sessions(self) -> None:
+        """Read the session timeouts of the groups with epochs, as far as they are not known."""
+        by_protocol: dict[RebalanceProtocol, list[str]] = {}
+        for group in self._events.keys() - self._sessions_ms.keys():
+            epoch = next((event for event in reversed(self._events[group]) if isinstance(event, EpochWritten)), None)
+            if epoch is not None:
+                by_protocol.setdefault(epoch.protocol, []).append(group)
+        for protocol, groups in by_protocol.items():
+            self._sessions_ms |= self._cluster.ask(consumer_sessions, groups, f"{protocol}.session.timeout.ms")
 
     def _is_kept(self, event: Event, floor: int) -> bool:
         """Whether the event is kept. Commits before the period are dropped; those from the floor on are read again."""

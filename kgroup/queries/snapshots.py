@@ -45,8 +45,10 @@ class ListedGroups(msgspec.Struct, frozen=True):
     errors: tuple[RowError, ...]
 
 
-def choose_groups(reporter: Reporter, cluster: Cluster, which: Selection, *, all_types: bool = False) -> ListedGroups:
-    """The groups that ``which`` selects, ordered by name; with ``all_types`` also the context's queries.
+def choose_groups(
+    reporter: Reporter, cluster: Cluster, which: Selection, *, all_types: bool = False, queries: bool = True
+) -> ListedGroups:
+    """The groups that ``which`` selects, ordered by name; with ``all_types`` also the context's ``queries``.
 
     Raises NotFound and NotAuthorized as ``kgroup.groups.selection`` does, and Refused if ``--expect`` is another
     number, and NotFound for topics that do not exist and that no group uses. If no group matches and a broker did not
@@ -55,7 +57,7 @@ def choose_groups(reporter: Reporter, cluster: Cluster, which: Selection, *, all
     listing = cluster.list_groups()
     if note := visibility_note(listing.groups, listing.complete):
         reporter.note(note)
-    read = _read_queries(cluster, which) if all_types else {}
+    read = _read_queries(cluster, which) if all_types and queries else {}
     listed = (*listing.groups, *(listed_query(name, query) for name, query in read.items()))
     listing = replace(listing, groups=tuple(sorted(listed, key=lambda group: group.name)))
     choice = _choice(which, listing, cluster.ref.label)
@@ -133,10 +135,16 @@ def snapshots(
 
 
 def describable_groups(
-    reporter: Reporter, cluster: Cluster, which: Selection, verb: str = "", *, all_types: bool = False
+    reporter: Reporter,
+    cluster: Cluster,
+    which: Selection,
+    verb: str = "",
+    *,
+    all_types: bool = False,
+    queries: bool = True,
 ) -> ListedGroups:
     """The groups that ``which`` selects and kgroup can describe. Raises as ``snapshots`` does."""
-    listed = choose_groups(reporter, cluster, which, all_types=all_types)
+    listed = choose_groups(reporter, cluster, which, all_types=all_types, queries=queries)
     foreign = exclude_foreign(reporter, which, listed.groups, verb=verb, all_types=all_types)
     return ListedGroups(tuple(group for group in listed.groups if group.name not in foreign), listed.errors)
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from kgroup.cluster.coordinator.share_groups import SWITCHED_OFF
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.groups.member_sessions import Liveness, ObservedMembers, SessionBound, evict_text, lines_of_members
-from kgroup.groups.selection import Selection, names_of, unknown_groups
+from kgroup.groups.selection import Selection, names_of, names_only, unknown_groups
 from kgroup.groups.wait_conditions import (
     Condition,
     ConditionResult,
@@ -32,7 +32,7 @@ from kgroup.model.streaming_query import is_query
 from kgroup.queries.first_unread import FirstUnreadTimes
 from kgroup.queries.log_options import warn_of_clocks
 from kgroup.queries.poll_loop import LINES_AT_ONCE, PollLoop, PollState
-from kgroup.queries.snapshots import STATE_ONLY, snapshots
+from kgroup.queries.snapshots import STATE_ONLY, batches, describable_groups, snapshots
 from kgroup.support.durations import format_duration
 from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, NotFound, Refused, Unreachable
 from kgroup.support.units import plural
@@ -56,8 +56,13 @@ def groups_to_wait_for(
 
     Raises NotFound for a named group that does not exist.
     """
+    wanted = replace(STATE_ONLY, all_types=True)
     try:
-        chosen = list(snapshots(reporter, cluster, which, replace(STATE_ONLY, all_types=True)))
+        if queries or names_only(which):
+            chosen = list(snapshots(reporter, cluster, which, wanted))
+        else:
+            selected = describable_groups(reporter, cluster, which, all_types=True, queries=False)
+            chosen = list(batches(cluster, selected, wanted))
     except NotFound:
         if new:
             return names_of(which)

@@ -153,6 +153,15 @@ def test_without_a_start_offset_nothing_is_known(
     assert "has no start offset" in late.stderr
 
 
+def test_how_long_it_was_idle_is_not_known(kgroup: CommandLine, world: KafkaWorld, orders: str, group: str) -> None:
+    world.share_group(group, orders)
+
+    listed = kgroup("list", "--regex", group, "--idle-for", "0s", "-o", "json")
+
+    assert listed.data == []
+    assert "left out, because it is unknown how long they were idle: 1 group" in listed.stderr
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -125,6 +125,15 @@ def test_it_has_no_members_to_wait_for(kgroup: CommandLine, query: str, conditio
     assert "is a streaming query, which has no members" in refused.stderr
 
 
+def test_a_pattern_waits_for_groups_alone(
+    kgroup: CommandLine, world: KafkaWorld, orders: str, query: str, named: Callable[..., None]
+) -> None:
+    world.commit(f"svc-{orders}", {(orders, 0): 30})
+    named(**{f"svc-{orders}": query.removeprefix("spark:")})
+
+    kgroup("wait", "--regex", f".*svc-{orders}", "--expect", "1", "--for", "empty", "--within", "5s")
+
+
 def test_a_group_beside_it_in_one_table(kgroup: CommandLine, world: KafkaWorld, orders: str, query: str) -> None:
     world.commit(orders, {(orders, 0): 30, (orders, 1): 25})
 

@@ -84,6 +84,8 @@ SoleMembership: TypeAlias = ExclusiveMembership | QueryMembership
 def exclusive_membership(cluster: ChangingCluster, plan: CatchupPlan, *, as_planned: bool = True) -> SoleMembership:
     """Exclusive membership of the plan's group, as a block: no other client can move its offsets or read as its member.
 
+    Of a streaming query, what its checkpoint fences: see ``QueryMembership``.
+
     ``as_planned`` is whether the group must have the type that it had when the plan was made. A resume passes False,
     because the application may have returned with another protocol.
     """

@@ -79,7 +79,7 @@ class ReplayOptions(msgspec.Struct, frozen=True):
     spark_log: bool = False
     report: Path | None = None
     """The file for the report of the verification."""
-    job: tuple[str, ...] = ()
+    fork_command: tuple[str, ...] = ()
     """The command that does a batch of a fork; it is not in the ledger."""
     of_context: tuple[Setting, ...] = ()
     """What the context says and the command line does not. Of a rate and dead letters, see ``with_usual``."""

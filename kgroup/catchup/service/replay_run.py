@@ -260,7 +260,7 @@ def replay(
         snapshot = runner.snapshot
         result = ReplayResult((), (), (), 0.0)
         if loss is None and second_group_of(snapshot) is not None:
-            result = follow_second_group(engine, runner, options.job)
+            result = follow_second_group(engine, runner, options.fork_command)
         elif loss is None and options.sink == ELSEWHERE:
             _take_as_delivered(engine, runner)
         elif loss is None:

@@ -132,7 +132,7 @@ def check_second_group(
 def _check_fork(
     engine: CatchupEngine, options: ReplayOptions, group: str | None, name: str, snapshot: PlanSnapshot | None
 ) -> tuple[tuple[str, ...], tuple[KgroupError, ...]]:
-    check_fork(group, name, options.job)
+    check_fork(group, name, options.fork_command)
     assert group is not None
     require_no_file_sink(engine, group)
     committed = read_commits(engine, name)

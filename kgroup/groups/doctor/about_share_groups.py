@@ -71,6 +71,8 @@ def share_group_id(snapshot: GroupSnapshot) -> Answer:
     group, release = snapshot.group, snapshot.broker.release
     if ":" not in group.name or any(p.commit is not None for p in group.partitions):
         return ()
+    if any(p.error for p in group.partitions):
+        return GROUP_ID.unknown("its start offsets were not read")
     if release is None:
         return GROUP_ID.unknown(snapshot.why("release", "the release of the brokers is not known"))
     if release != _UNREADABLE:

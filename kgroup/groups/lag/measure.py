@@ -369,7 +369,10 @@ class _OfGroup:
         of the record at the start offset is an upper bound.
         """
         commit, log = partition.commit, partition.log
-        why = partition.error or (None if lag is not None else NOT_STARTED if commit is None else NOT_COUNTED)
+        why = partition.error
+        if why is None and lag is None:
+            outside = "its start offset lies above the log end" if partition.out_of_range else NOT_COUNTED
+            why = NOT_STARTED if commit is None else outside
         first, age_ms, left, row_rates = None, None, None, _UNKNOWN_RATES
         spans: tuple[Rates, ...] = ()
         if lag is not None and log is not None:

@@ -65,6 +65,8 @@ CASES = (
     Case("share-group-id", "with one, and it has begun", snapshot(DONE, name="a:b", release="4.2"), None),
     Case("share-group-id", "with one, on brokers of 4.2", snapshot(NEW, name="a:b", release="4.2"), WARNING,
          "1 colon in the group id"),
+    Case("share-group-id", "with one, and not all was read", snapshot(NEW, AWAY, name="a:b", release="4.2"), UNKNOWN,
+         "its start offsets were not read"),
     Case("share-group-id", "with one, on unknown brokers", snapshot(NEW, name="a:b", release=None), UNKNOWN,
          "release"),
     Case("share-starts-at-latest", "it starts at the log start", snapshot(DONE, NEW), None),
