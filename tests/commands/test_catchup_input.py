@@ -120,7 +120,7 @@ BAD_OF_OTHERS = [
     (("resume", "a", "b"), "a PLAN or a GROUP is required"),
     (("resume", "a", *TOPIC, "--release-only"), "mutually exclusive"),
     (("resume", "a", "--master", "local[1]", "--release-only"), "--release-only and --master are mutually exclusive"),
-    (("resume", "a", "--accept", "possible-duplicates"), "no option --accept"),
+    (("resume", "a", "--accept", "possible-duplicates"), "kgroup catchup resume has no such refusal"),
     (("resume", "a", "--to-files", "s3a://lake/gap"), "a URL, and not a path of this machine"),
     (("resume", "a", "--rate", "fast"), "not a rate"),
     (("resume", "a", "--execute", "--dry-run"), "mutually exclusive"),

@@ -38,7 +38,7 @@ def candidates(line: str) -> tuple[str, list[str], str]:
         ("kgroup list -o ", ["table", "wide", "json", "yaml", "csv", "markdown", "name"]),
         ("kgroup reset -o ", ["table", "wide", "json", "yaml", "csv", "markdown"]),
         ("kgroup evict --accept ", ["foreign-owner"]),
-        ("kgroup undo --accept ", ["active-committer", "foreign-owner", "hidden-commits", "moved-since"]),
+        ("kgroup undo --accept ", ["active-committer", "foreign-owner", "hidden-commits", "in-flight", "moved-since"]),
         ("kgroup lag --fail-on ", ["warn", "rewind", "stall", "stop", "no-reader"]),
         ("kgroup doctor --fail-on ", ["info", "warning", "critical"]),
         ("kgroup lag --isolation ", ["read_uncommitted", "read_committed"]),
