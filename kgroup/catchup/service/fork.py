@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from kgroup.catchup.ledger.runner import Runner
@@ -134,7 +135,8 @@ def _run(job: Sequence[str], folder: str, look: Callable[[], None]) -> int:
         return code
     finally:
         if process.poll() is None:
-            os.killpg(process.pid, signal.SIGTERM)  # also what a script has started
+            with suppress(ProcessLookupError):  # it ends at this moment
+                os.killpg(process.pid, signal.SIGTERM)  # also what a script has started
             try:
                 process.wait(_ENDS_WITHIN_S)
             except subprocess.TimeoutExpired:
