@@ -17,11 +17,9 @@ from kgroup.cluster.checkpoints.queries import QueryReader, no_query, query_part
 from kgroup.cluster.connection import ClusterConnection
 from kgroup.cluster.coordinator.groups import GroupDescription, GroupListing
 from kgroup.cluster.coordinator.offset_fetch import CommittedOffsets
-from kgroup.cluster.coordinator.share_groups import SWITCHED_OFF, ShareOffsets, describe_share, share_offsets
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.refresh_cache import CachedValue, RefreshCache
-from kgroup.cluster.share_settings import read_share_settings
 from kgroup.cluster.topic_visibility import may_hide_topics, read_hidden_commits
 from kgroup.cluster.topics import (
     Layouts,
@@ -35,7 +33,7 @@ from kgroup.cluster.topics import (
 )
 from kgroup.model.groups import Coordinator, Group, ListedGroup, LogRange, Positions, RowError
 from kgroup.model.hidden_commits import Hidden, hidden_notes
-from kgroup.model.share_group import SHARE, ShareGroup
+from kgroup.model.share_group import SHARE, SWITCHED_OFF, ShareGroup
 from kgroup.model.streaming_query import StreamingQuery, is_query
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.settings.model import Settings
@@ -43,6 +41,7 @@ from kgroup.support.errors import KgroupError, NotAuthorized, NotFound
 
 if TYPE_CHECKING:
     from kgroup.cluster.coordinator.client import Broker
+    from kgroup.cluster.coordinator.share_groups import ShareOffsets
     from kgroup.cluster.first_records import Span
     from kgroup.cluster.lag_reading import LagFacts, LookBack, Need
     from kgroup.cluster.offsets_topic.generations import GenerationResults
@@ -343,6 +342,11 @@ class Cluster(ClusterConnection):
         described: dict[str, GroupDescription | KgroupError]
         classic, consumer = (_of_type(kind, names, listed) for kind in DESCRIBED_TYPES)
         share = _of_type(SHARE, names, listed) if SHARE in types else []
+        if not share:
+            return await self._coordinators.describe(classic, consumer, up_to_date=up_to_date)
+        # Imported here: its schemas cost every other command some milliseconds.
+        from kgroup.cluster.coordinator.share_groups import describe_share
+
         described, as_share = await self._client.gather(
             [
                 self._coordinators.describe(classic, consumer, up_to_date=up_to_date),
@@ -364,6 +368,11 @@ class Cluster(ClusterConnection):
     ) -> tuple[dict[str, ShareOffsets | KgroupError], dict[str, ShareGroup]]:
         """Start offsets and settings of the share groups that could be described, as far as they are asked for."""
         known = [name for name in names if isinstance(described[name], GroupDescription)]
+        if not known:
+            return {}, {}
+        from kgroup.cluster.coordinator.share_groups import share_offsets
+        from kgroup.cluster.share_settings import read_share_settings
+
         starts, settings = await self._client.gather(
             [
                 share_offsets(self._coordinators, known if request.offsets else ()),

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import msgspec
 
+from kgroup.support.errors import refusal_code
+
 SHARE = "share"
 """The type of such a group."""
+
+SWITCHED_OFF = refusal_code(
+    "share-groups-off",
+    "verbs that read share groups",
+    "Share groups are switched off in this cluster (share.version=0), and the brokers show nothing of those it has.",
+    "Switch them on: kafka-features.sh upgrade --feature share.version=1.",
+)
 
 
 class BrokerLag(msgspec.Struct, frozen=True, gc=False):

@@ -7,12 +7,11 @@ from dataclasses import replace
 
 import msgspec
 
-from kgroup.cluster.coordinator.share_groups import SWITCHED_OFF
 from kgroup.cluster.snapshot import Cluster
 from kgroup.groups.selection import Selection, check_expected
 from kgroup.model.groups import ListedGroup, RowError
 from kgroup.model.reporter import Reporter
-from kgroup.model.share_group import SHARE
+from kgroup.model.share_group import SHARE, SWITCHED_OFF
 from kgroup.model.streaming_query import StreamingQuery, is_query
 from kgroup.queries.snapshots import choose_groups
 from kgroup.support.errors import NotFound

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from kgroup.cluster.coordinator.share_groups import SWITCHED_OFF
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.groups.member_sessions import Liveness, ObservedMembers, SessionBound, evict_text, lines_of_members
 from kgroup.groups.selection import Selection, names_of, names_only, unknown_groups
@@ -28,6 +27,7 @@ from kgroup.groups.wait_result import GroupWaitResult, RemainingMember, WaitResu
 from kgroup.model.groups import Group, RowError
 from kgroup.model.hidden_commits import not_all_shown
 from kgroup.model.reporter import Reporter
+from kgroup.model.share_group import SWITCHED_OFF
 from kgroup.model.streaming_query import is_query
 from kgroup.queries.first_unread import FirstUnreadTimes
 from kgroup.queries.log_options import warn_of_clocks

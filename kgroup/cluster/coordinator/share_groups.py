@@ -25,16 +25,9 @@ from kgroup.cluster.coordinator.offset_fetch import CommittedOffsets
 from kgroup.cluster.deadline import Deadline
 from kgroup.model.commit import Commit
 from kgroup.model.groups import Member, TopicPartitions, sorted_assignment
-from kgroup.model.share_group import SHARE, BrokerLag
+from kgroup.model.share_group import SHARE, SWITCHED_OFF, BrokerLag
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.support.errors import KgroupError, Refused, Unreachable, refusal_code
-
-SWITCHED_OFF = refusal_code(
-    "share-groups-off",
-    "verbs that read share groups",
-    "Share groups are switched off in this cluster (share.version=0), and the brokers show nothing of those it has.",
-    "Switch them on: kafka-features.sh upgrade --feature share.version=1.",
-)
+from kgroup.support.errors import KgroupError, Refused, Unreachable
 
 _SHARE_GROUP_DESCRIBE = 77
 _OFFSETS_WITHIN_S, _CLOSING_S = 4.0, 0.2
