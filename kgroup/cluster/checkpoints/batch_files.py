@@ -130,8 +130,7 @@ def appended_plan(content: bytes, place: str, ends: BatchEnds, at_ms: int, note:
 
 def appended_commit(content: bytes, place: str) -> bytes:
     """The file of ``commits/`` for a batch that kgroup appends after one with this ``content``. Raises Refused."""
-    version, lines = _lines(content, place)
-    known = _json(lines[0], place) if lines else None
+    version, known = _commit(content, place)
     if not isinstance(known, dict):
         raise _unknown(f"{place} is no commit of a batch")
     return f"v{version}\n{_text_of({**known, _OURS: _APPENDED})}".encode()
@@ -139,8 +138,7 @@ def appended_commit(content: bytes, place: str) -> bytes:
 
 def is_appended_commit(content: bytes, place: str) -> bool:
     """Whether kgroup wrote this file of ``commits/``: else the query has run the batch itself. Raises Refused."""
-    _, lines = _lines(content, place)
-    known = _json(lines[0], place) if lines else None
+    _, known = _commit(content, place)
     return isinstance(known, dict) and _OURS in known
 
 
@@ -149,8 +147,7 @@ def is_late_commit(content: bytes, place: str) -> bool:
 
     That was seen with Spark 4.3. Raises Refused unless it is such a file, of a version that is known.
     """
-    version, lines = _lines(content, place)
-    known = _json(lines[0], place) if lines else None
+    version, known = _commit(content, place)
     return version == _WITH_IDS and isinstance(known, dict) and "stateUniqueIds" not in known
 
 
@@ -180,6 +177,12 @@ def kafka_offsets(value: object) -> dict[TopicPartition, int]:
                 return {}
             offsets[TopicPartition(topic, int(number))] = offset
     return offsets
+
+
+def _commit(content: bytes, place: str) -> tuple[int, object]:
+    """The version and the document of a file of ``commits/``."""
+    version, lines = _lines(content, place)
+    return version, _json(lines[0], place) if lines else None
 
 
 def _planned_lines(content: bytes, place: str) -> tuple[int, list[str], dict[str, object]]:
