@@ -18,6 +18,15 @@ Name = Callable[[str], str]
 
 
 @pytest.fixture
+def orders(world: KafkaWorld, name: Name) -> str:
+    """A topic with 30 records in each of two partitions."""
+    topic = world.topic(name("orders"), partitions=2)
+    for partition in (0, 1):
+        world.produce(topic, 30, partition)
+    return topic
+
+
+@pytest.fixture
 def proxied(proxied: ProxiedBroker, proxied_bystander: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[ProxiedBroker]:
     """The broker behind a proxy as KGROUP_BOOTSTRAP_SERVER; and a group in it that no test may touch."""
     monkeypatch.setenv("KGROUP_BOOTSTRAP_SERVER", proxied.bootstrap)

@@ -28,15 +28,6 @@ def files(root: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture
-def orders(world: KafkaWorld, name: Name) -> str:
-    """A topic with 30 records in each of two partitions."""
-    topic = world.topic(name("orders"), partitions=2)
-    for partition in (0, 1):
-        world.produce(topic, 30, partition)
-    return topic
-
-
-@pytest.fixture
 def checkpoint(tmp_path: Path, orders: str) -> Path:
     """Of a query that was stopped: it has read 10 and 20 of them, in batches 0 to 3."""
     ends = [{orders: (n, 2 * n)} for n in (4, 6, 8, 10)]

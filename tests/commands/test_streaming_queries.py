@@ -29,15 +29,6 @@ def ago(*minutes: float) -> list[int]:
 
 
 @pytest.fixture
-def orders(world: KafkaWorld, name: Name) -> str:
-    """A topic with 30 records in each of two partitions."""
-    topic = world.topic(name("orders"), partitions=2)
-    for partition in (0, 1):
-        world.produce(topic, 30, partition)
-    return topic
-
-
-@pytest.fixture
 def query(tmp_path: Path, orders: str) -> str:
     """A query that runs: it has read 10 and 20 of them."""
     ends = [{orders: (n, 2 * n)} for n in (4, 6, 8, 10)]
