@@ -13,8 +13,8 @@ from kgroup.changes.execute import COMMITS
 from kgroup.changes.options import Change
 from kgroup.changes.select_groups import groups_to_change, reload_groups
 from kgroup.cluster.deadline import SharedTime
+from kgroup.cluster.group_descriptions import DESCRIBED_TYPES
 from kgroup.cluster.lag_reading import Need
-from kgroup.cluster.snapshot import DESCRIBED_TYPES
 from kgroup.cluster.topics import Layouts
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan

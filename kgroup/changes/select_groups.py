@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kgroup.changes.execute import COMMITS, COMMITS_OF_ANY
-from kgroup.cluster.snapshot import DESCRIBED_TYPES, Cluster, Snapshot
+from kgroup.cluster.group_descriptions import DESCRIBED_TYPES
+from kgroup.cluster.snapshot import Cluster, Snapshot
 from kgroup.cluster.topic_visibility import may_hide_topics
 from kgroup.groups.selection import Groups, SelectedGroups, Selection, names_of, names_only, without_unread_groups
 from kgroup.model.groups import Group, RowError

@@ -18,8 +18,16 @@ from kgroup.cluster.connection import ClusterConnection
 from kgroup.cluster.coordinator.groups import GroupDescription, GroupListing
 from kgroup.cluster.coordinator.offset_fetch import CommittedOffsets
 from kgroup.cluster.deadline import Deadline
+from kgroup.cluster.group_descriptions import (
+    DESCRIBED_TYPES,
+    describe_groups,
+    from_listing,
+    is_share,
+    with_members,
+)
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.refresh_cache import CachedValue, RefreshCache
+from kgroup.cluster.share_group_parts import read_share_groups, share_parts
 from kgroup.cluster.topic_visibility import may_hide_topics, read_hidden_commits
 from kgroup.cluster.topics import (
     Layouts,
@@ -33,7 +41,7 @@ from kgroup.cluster.topics import (
 )
 from kgroup.model.groups import Coordinator, Group, ListedGroup, LogRange, Positions, RowError
 from kgroup.model.hidden_commits import Hidden, hidden_notes
-from kgroup.model.share_group import SHARE, SWITCHED_OFF, ShareGroup
+from kgroup.model.share_group import SHARE
 from kgroup.model.streaming_query import StreamingQuery, is_query
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.settings.model import Settings
@@ -41,7 +49,6 @@ from kgroup.support.errors import KgroupError, NotAuthorized, NotFound
 
 if TYPE_CHECKING:
     from kgroup.cluster.coordinator.client import Broker
-    from kgroup.cluster.coordinator.share_groups import ShareOffsets
     from kgroup.cluster.first_records import Span
     from kgroup.cluster.lag_reading import LagFacts, LookBack, Need
     from kgroup.cluster.offsets_topic.generations import GenerationResults
@@ -50,9 +57,6 @@ if TYPE_CHECKING:
     from kgroup.cluster.topic_retention import TopicRetentions
     from kgroup.groups.state_from_log import LoggedState
     from kgroup.model.migration_facts import OpenTransaction
-
-DESCRIBED_TYPES = ("classic", "consumer")
-"""The types of groups that commit offsets; verbs that change groups know these alone."""
 
 HIDDEN_FOR_S = 30.0
 """How long a result about hidden commits is reused, while the broker shows the same commits for the group."""
@@ -136,14 +140,16 @@ class Cluster(ClusterConnection):
 
     def member_counts(self, listed: Sequence[ListedGroup]) -> tuple[tuple[ListedGroup, ...], tuple[RowError, ...]]:
         """The listed groups with their number of members, and the errors of groups that could not be read."""
-        described = self._ask(self._describe, [g.name for g in listed], {g.name: g for g in listed})
+        described = self._ask(
+            describe_groups, self._coordinators, [g.name for g in listed], {g.name: g for g in listed}
+        )
         errors = tuple(
             RowError.of(answer, group=name)
             for name, answer in sorted(described.items())
             if isinstance(answer, KgroupError) and not isinstance(answer, NotFound)
         )
         errors += self.denied(name for name, answer in described.items() if isinstance(answer, NotFound))
-        return tuple(_with_members(group, described.get(group.name)) for group in listed), errors
+        return tuple(with_members(group, described.get(group.name)) for group in listed), errors
 
     def denied(self, groups: Iterable[str]) -> tuple[RowError, ...]:
         """Errors for groups that were listed and then not found, if they are still listed: they are not deleted.
@@ -287,7 +293,7 @@ class Cluster(ClusterConnection):
         search_hidden = request.offsets and request.hidden_budget_s > 0
         described, committed, may_hide = await self._client.gather(
             [
-                self._describe(names, listed, types),
+                describe_groups(self._coordinators, names, listed, types),
                 self._coordinators.committed(may_commit if request.offsets else (), stable=request.stable),
                 may_hide_topics(self._client) if search_hidden else _no(),
             ]
@@ -296,7 +302,7 @@ class Cluster(ClusterConnection):
         if behind and not request.stable:
             older, commits = await self._client.gather(
                 [
-                    self._describe(behind, listed, types, up_to_date=False),
+                    describe_groups(self._coordinators, behind, listed, types, up_to_date=False),
                     self._coordinators.committed(
                         [name for name in may_commit if name in behind] if request.offsets else (), up_to_date=False
                     ),
@@ -306,13 +312,16 @@ class Cluster(ClusterConnection):
             errors += [RowError.of(behind_group(), group=name) for name in behind]
         if any(isinstance(answer, NotAuthorized) for answer in described.values()) and not listed:
             listed = {group.name: group for group in (await self._coordinators.list_groups()).groups}
-        share = {name for name in names if _is_share(described[name], listed.get(name))}
+        share = {name for name in names if is_share(described[name], listed.get(name))}
         existing = {
             name: offsets
             for name, offsets in committed.items()
             if name not in share and not isinstance(described[name], NotFound)
         }
-        starts, settings = await self._read_share_groups(sorted(share), described, request)
+        known = [name for name in sorted(share) if isinstance(described[name], GroupDescription)]
+        starts, settings = await read_share_groups(
+            self._coordinators, known, offsets=request.offsets, settings=request.settings
+        )
         hidden = await self._find_hidden(existing, request) if may_hide else {}
         notes = tuple(hidden_notes(hidden))
         parts = []
@@ -321,65 +330,14 @@ class Cluster(ClusterConnection):
             if isinstance(answer, KgroupError):
                 errors.append(RowError.of(answer, group=name))
                 readable = not isinstance(committed.get(name), KgroupError)
-                answer = _from_listing(listed.get(name), answer) if readable else None
+                answer = from_listing(listed.get(name), answer) if readable else None
             if answer is not None:
                 coordinator = self._coordinators.coordinator(name)
                 if name in share:
-                    parts.append(_share_parts(name, answer, coordinator, starts.get(name), settings.get(name)))
+                    parts.append(share_parts(name, answer, coordinator, starts.get(name), settings.get(name)))
                     continue
                 parts.append(GroupParts(name, answer, committed.get(name, {}), coordinator, hidden.get(name, ())))
         return await self._complete(parts, errors, notes, request)
-
-    async def _describe(
-        self,
-        names: Sequence[str],
-        listed: Mapping[str, ListedGroup],
-        types: Sequence[str] = (*DESCRIBED_TYPES, SHARE),
-        *,
-        up_to_date: bool = True,
-    ) -> dict[str, GroupDescription | KgroupError]:
-        """The groups' descriptions, as the types that they have or may have."""
-        described: dict[str, GroupDescription | KgroupError]
-        classic, consumer = (_of_type(kind, names, listed) for kind in DESCRIBED_TYPES)
-        share = _of_type(SHARE, names, listed) if SHARE in types else []
-        if not share:
-            return await self._coordinators.describe(classic, consumer, up_to_date=up_to_date)
-        # Imported here: its schemas cost every other command some milliseconds.
-        from kgroup.cluster.coordinator.share_groups import describe_share
-
-        described, as_share = await self._client.gather(
-            [
-                self._coordinators.describe(classic, consumer, up_to_date=up_to_date),
-                describe_share(self._coordinators, share, up_to_date=up_to_date),
-            ]
-        )
-        for name, answer in as_share.items():
-            # Where they are switched off, the brokers say so of every name.
-            unknown = isinstance(answer, NotFound) or (isinstance(answer, KgroupError) and answer.code == SWITCHED_OFF)
-            if name not in described or (isinstance(described[name], NotFound) and not unknown):
-                described[name] = answer
-        return described
-
-    async def _read_share_groups(
-        self,
-        names: Sequence[str],
-        described: Mapping[str, GroupDescription | KgroupError],
-        request: SnapshotRequest,
-    ) -> tuple[dict[str, ShareOffsets | KgroupError], dict[str, ShareGroup]]:
-        """Start offsets and settings of the share groups that could be described, as far as they are asked for."""
-        known = [name for name in names if isinstance(described[name], GroupDescription)]
-        if not known:
-            return {}, {}
-        from kgroup.cluster.coordinator.share_groups import share_offsets
-        from kgroup.cluster.share_settings import read_share_settings
-
-        starts, settings = await self._client.gather(
-            [
-                share_offsets(self._coordinators, known if request.offsets else ()),
-                read_share_settings(self._client, known if request.settings else ()),
-            ]
-        )
-        return starts, settings
 
     async def _find_hidden(
         self, committed: Mapping[str, CommittedOffsets | KgroupError], request: SnapshotRequest
@@ -462,38 +420,3 @@ def _logged_parts(state: LoggedState, leader: Coordinator | None) -> GroupParts:
     )
     commits: CommittedOffsets = dict(state.commits)
     return GroupParts(state.name, described, commits, leader)
-
-
-def _is_share(answer: GroupDescription | KgroupError, listed: ListedGroup | None) -> bool:
-    return answer.type == SHARE if isinstance(answer, GroupDescription) else listed is not None and listed.type == SHARE
-
-
-def _share_parts(
-    name: str,
-    described: GroupDescription,
-    coordinator: Coordinator | None,
-    starts: ShareOffsets | KgroupError | None,
-    settings: ShareGroup | None,
-) -> GroupParts:
-    """A share group as what a coordinator would report of another one: its start offsets are its commits."""
-    committed, lags = starts if isinstance(starts, tuple) else ({} if starts is None else starts, {})
-    return GroupParts(name, described, committed, coordinator, lags=lags, share=settings or ShareGroup())
-
-
-def _of_type(kind: str, names: Sequence[str], listed: Mapping[str, ListedGroup]) -> list[str]:
-    """The names that are, or may be, groups of this type."""
-    return [name for name in names if name not in listed or listed[name].type == kind]
-
-
-def _from_listing(listed: ListedGroup | None, error: KgroupError) -> GroupDescription | None:
-    """A description from the listing alone, for a group whose members may not be seen; None if not listed."""
-    if listed is None or isinstance(error, NotFound):
-        return None
-    return GroupDescription(listed.type, listed.state, listed.protocol_type, None, None, None, None)
-
-
-def _with_members(group: ListedGroup, described: GroupDescription | KgroupError | None) -> ListedGroup:
-    if not isinstance(described, GroupDescription):
-        return group
-    members = None if described.members is None else len(described.members)
-    return replace(group, state=described.state, members=members)

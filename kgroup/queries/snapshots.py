@@ -11,8 +11,9 @@ from msgspec.structs import replace
 from kgroup.cluster.broker_errors import denied_group
 from kgroup.cluster.checkpoints.queries import listed_query
 from kgroup.cluster.coordinator.groups import GroupListing
+from kgroup.cluster.group_descriptions import DESCRIBED_TYPES
 from kgroup.cluster.group_partition import partition_of
-from kgroup.cluster.snapshot import DESCRIBED_TYPES, Cluster, Snapshot, SnapshotRequest
+from kgroup.cluster.snapshot import Cluster, Snapshot, SnapshotRequest
 from kgroup.groups.selection import (
     GroupChoice,
     Selection,
