@@ -118,7 +118,8 @@ def test_the_sources_were_found() -> None:
         (EVERYTHING, ("kafka", "confluent_kafka"), ("kgroup.cluster",)),
         (EVERYTHING, ("rich",), ("kgroup.output",)),
         (EVERYTHING, ("pyspark", "pandas"), ("kgroup.catchup",)),
-        (EVERYTHING, ("pyarrow",), ("kgroup.catchup", "kgroup.cluster.checkpoints.files")),
+        (EVERYTHING, ("pyarrow",), ("kgroup.catchup",)),
+        (EVERYTHING, ("obstore", "hdfs_native"), ("kgroup.cluster.checkpoints.stores",)),
         (
             EVERYTHING,
             ("typer",),

@@ -32,7 +32,10 @@ _ALL = (
     ErrorHelp("usage", _USAGE, "The command line asks for something impossible or meaningless."),
     ErrorHelp("config", _USAGE, "A configuration file, context or client setting cannot be used."),
     ErrorHelp("no-pyarrow", _USAGE, "Parquet files need pyarrow, which is not installed."),
-    ErrorHelp("no-boto3", _USAGE, "To change a checkpoint in S3 needs boto3, which is not installed."),
+    ErrorHelp(
+        "no-obstore", _USAGE, "Checkpoints in S3, Azure and Google's store need obstore, which is not installed."
+    ),
+    ErrorHelp("no-hdfs-native", _USAGE, "Checkpoints in HDFS need hdfs-native, which is not installed."),
     ErrorHelp("unreachable", _UNREACHABLE, "No broker answered."),
     ErrorHelp("timed-out", _UNREACHABLE, "A broker did not answer within --timeout."),
     ErrorHelp("tls", _UNREACHABLE, "The TLS connection to a broker failed."),

@@ -29,8 +29,8 @@ from tests.helpers.catchup.spark_cluster import (
     running_cluster,
 )
 from tests.helpers.catchup.spark_kills import source_topic
-from tests.helpers.catchup.yarn import yarn
 from tests.helpers.command_line import CommandLine, QuietReporter
+from tests.helpers.hadoop import yarn
 from tests.helpers.kafka_world import KafkaWorld
 from tests.helpers.manual import page
 from tests.helpers.places import ROOT

@@ -149,7 +149,8 @@ def compared(stage: Stage, *arguments: str) -> None:
     ours = {
         (group["group"], row["topic"], row["partition"]): row
         for group in kgroup("describe", *arguments, "-o", "json").data
-        if group["type"] != "share"  # of which that tool knows nothing; tests/commands/test_share_groups.py has their own
+        if group["type"]
+        != "share"  # of which that tool knows nothing; tests/commands/test_share_groups.py has their own
         for row in group["partitions"]
     }
     assert ours.keys() == {cell for cell in theirs if not arguments[1:] or cell[0] in arguments}

@@ -17,8 +17,7 @@ from contextlib import contextmanager
 
 from kgroup.cluster.checkpoints.batch_files import OTHER_SOURCES, AppendedBatch, appended_commit, appended_plan
 from kgroup.cluster.checkpoints.file_sink import FILE_SINK, FileSink
-from kgroup.cluster.checkpoints.files import folder_of
-from kgroup.cluster.checkpoints.new_files import NewFiles, new_files
+from kgroup.cluster.checkpoints.stores import Store, store_of
 from kgroup.model.streaming_query import Moves, QueryChanges, StreamingQuery
 from kgroup.support.errors import MOVED_SINCE, NotAuthorized, Refused, Unreachable, refusal_code
 
@@ -74,7 +73,7 @@ def check_appendable(name: str, query: StreamingQuery, topics: Collection[str], 
             which = "several sources" if readers else "no source"
             raise Refused(f"{which} of {name} read{'' if readers else 's'} {topic}", code=OTHER_SOURCES)
     with _reported(query.location):
-        new_files(query.location, _TIMEOUT_S).check("offsets")
+        store_of(query.location, _TIMEOUT_S).check("offsets")
     if sink := file_sink_of(name, query, how):
         with _reported(sink.root):
             sink.check(_last_of_spark(query), (planned or query.done).number)
@@ -101,14 +100,14 @@ def append_batch(name: str, query: StreamingQuery, moves: Moves, how: QueryChang
     assert query.done is not None
     sink = file_sink_of(name, query, how)
     with _reported(query.location):
-        folder, files = folder_of(query.location, _TIMEOUT_S), new_files(query.location, _TIMEOUT_S)
+        files = store_of(query.location, _TIMEOUT_S)
         base, last = query.done, query.planned or query.done
-        commit = appended_commit(folder.read(f"commits/{base.number}"), f"commits/{base.number}")
+        commit = appended_commit(files.read(f"commits/{base.number}"), f"commits/{base.number}")
         place = f"offsets/{base.number}"
         kept = {tp: commit for tp, commit in base.moved.items() if tp not in moves}
         batch = AppendedBatch.of({**kept, **moves}, "" if sink is None else sink.root)
         ends = {tp: commit.offset for tp, commit in batch.moves.items()}
-        plan, number = appended_plan(folder.read(place), place, ends, at_ms, batch), last.number + 1
+        plan, number = appended_plan(files.read(place), place, ends, at_ms, batch), last.number + 1
         if query.planned is not None and not query.planned.is_skipped:
             create_file(name, files, f"commits/{last.number}", commit)
         create_file(name, files, f"offsets/{number}", plan)
@@ -158,7 +157,7 @@ def _reported(location: str) -> Iterator[None]:
         raise Unreachable(f"{location} cannot be written: {error.strerror or error}") from None
 
 
-def create_file(name: str, files: NewFiles, path: str, content: bytes) -> None:
+def create_file(name: str, files: Store, path: str, content: bytes) -> None:
     """Create a file of the query's checkpoint. Raises Refused [moved-since] if it is there, OSError."""
     try:
         files.create(path, content)

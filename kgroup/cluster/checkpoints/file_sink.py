@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from kgroup.cluster.checkpoints.files import folder_of
-from kgroup.cluster.checkpoints.new_files import new_files
+from kgroup.cluster.checkpoints.stores import store_of
 from kgroup.support.errors import Refused, UsageError, refusal_code
 
 FILE_SINK = refusal_code(
@@ -45,13 +44,13 @@ class FileSink:
             raise UsageError(
                 f"--file-sink {self.root} is not of this query: its log ends with batch {newest}, the query has {last}"
             )
-        new_files(self.root, self._timeout_s).check(_LOG)
+        store_of(self.root, self._timeout_s).check(_LOG)
         self._missing(least, last + 1)
 
     def add_missing(self, least: int, last: int) -> None:
         """Add batches without files where the log has none after ``least``. Raises OSError, and Refused for holes."""
         for name, content in self._missing(least, last).items():
-            new_files(self.root, self._timeout_s).create(f"{_LOG}/{name}", content)
+            store_of(self.root, self._timeout_s).create(f"{_LOG}/{name}", content)
 
     def _missing(self, least: int, last: int) -> dict[str, bytes]:
         """The files that are to be added, in their order."""
@@ -68,7 +67,7 @@ class FileSink:
 
     def _names(self) -> dict[int, str]:
         try:
-            names = folder_of(self.root, self._timeout_s).names(_LOG)
+            names = store_of(self.root, self._timeout_s).names(_LOG)
         except FileNotFoundError:
             return {}
         numbered = ((name.removesuffix(_COMPACT), name) for name in names)
@@ -81,7 +80,7 @@ class FileSink:
             if each not in names:
                 raise Refused(f"the log of {self.root} has no batch {each}", code=FILE_SINK)
             if names[each]:
-                content = folder_of(self.root, self._timeout_s).read(f"{_LOG}/{names[each]}")
+                content = store_of(self.root, self._timeout_s).read(f"{_LOG}/{names[each]}")
                 version, *lines = content.decode().splitlines()
                 if version != "v1":
                     raise Refused(f"{names[each]} has version {version}; this kgroup knows v1", code=FILE_SINK)

@@ -1,4 +1,4 @@
-"""Reads the checkpoints of streaming queries: files on a local disk, or anywhere that pyarrow's file systems reach.
+"""Reads the checkpoints of streaming queries.
 
 Nothing is written. The commits are listed before the batches: a batch that is done meanwhile looks planned for a
 moment, and never the other way round.
@@ -6,14 +6,10 @@ moment, and never the other way round.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol, TypeVar
-from urllib.parse import parse_qs, unquote, urlsplit
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -26,10 +22,9 @@ from kgroup.cluster.checkpoints.batch_files import (
     planned_file,
     query_id,
 )
-from kgroup.cluster.checkpoints.new_files import S3, local_root
+from kgroup.cluster.checkpoints.stores import Store, store_of
 from kgroup.model.streaming_query import BatchEnds, Moves, QueryBatch, QuerySource, StreamingQuery
-from kgroup.settings.environment import variable
-from kgroup.support.errors import ConfigError, KgroupError, NotAuthorized, NotFound, Unreachable, UsageError
+from kgroup.support.errors import KgroupError, NotAuthorized, NotFound, Unreachable
 
 T = TypeVar("T")
 
@@ -38,18 +33,6 @@ _KEPT = 100
 _AT_ONCE = 16
 _FEW, _LATE_MS = 3, 2_000
 """So many batches, each written so long after it had begun, are of real-time mode; others are written at once."""
-_S3_OPTIONS = frozenset({"endpoint_override", "region", "scheme"})
-_ARROW = ("gs", "gcs", "hdfs", "viewfs", "abfs", "abfss")
-
-
-class Folder(Protocol):
-    """The files below a checkpoint; paths are relative, with ``/``."""
-
-    def names(self, path: str) -> Mapping[str, int]:
-        """The entries of a folder with their times of change (ms since 1970). Raises FileNotFoundError, OSError."""
-
-    def read(self, path: str) -> bytes:
-        """Raises FileNotFoundError, OSError."""
 
 
 def read_query(
@@ -61,16 +44,12 @@ def read_query(
     files cannot be read, UsageError for a URI of another kind, ConfigError without the package that reads it.
     """
     try:
-        return _read(folder_of(location, timeout_s), location, every_s, before)
+        return _read(store_of(location, timeout_s), location, every_s, before)
     except FileNotFoundError:
         raise _no_checkpoint(location) from None
     except PermissionError as error:
         raise NotAuthorized(f"{location} may not be read: {error.strerror or error}") from None
     except OSError as error:
-        if "NO_SUCH_BUCKET" in str(error):
-            raise _no_checkpoint(location) from None
-        if "ACCESS_DENIED" in str(error) or "HTTP response code 403" in str(error):
-            raise NotAuthorized(f"{location} may not be read: {error}") from None
         raise Unreachable(f"{location} cannot be read: {error.strerror or error}") from None
 
 
@@ -94,7 +73,7 @@ def read_queries(
     return dict(zip(queries, _at_once(read, queries), strict=True))
 
 
-def _read(folder: Folder, location: str, every_s: float | None, before: StreamingQuery | None) -> StreamingQuery:
+def _read(folder: Store, location: str, every_s: float | None, before: StreamingQuery | None) -> StreamingQuery:
     commits = _names(folder, "commits")
     planned = _names(folder, "offsets")
     numbers = batch_numbers(planned)
@@ -143,7 +122,7 @@ def _read(folder: Folder, location: str, every_s: float | None, before: Streamin
     )
 
 
-def _batch(folder: Folder, number: int, file: PlannedFile, done_ms: int | None) -> QueryBatch:
+def _batch(folder: Store, number: int, file: PlannedFile, done_ms: int | None) -> QueryBatch:
     moved: Moves = {} if file.appended is None else file.appended.moves
     if moved and done_ms is not None:
         place = f"commits/{number}"
@@ -164,7 +143,7 @@ def _planned_late(batches: Sequence[QueryBatch], written: Mapping[str, int]) -> 
     return all(end - begin >= _LATE_MS for begin, end in zip(begun, ended, strict=True))
 
 
-def _contents(folder: Folder, numbers: Sequence[int]) -> list[bytes | None]:
+def _contents(folder: Store, numbers: Sequence[int]) -> list[bytes | None]:
     """The files of these batches; None for one that Spark has pruned meanwhile."""
 
     def content(number: int) -> bytes | None:
@@ -176,7 +155,7 @@ def _contents(folder: Folder, numbers: Sequence[int]) -> list[bytes | None]:
     return _at_once(content, numbers)
 
 
-def _initial(folder: Folder, sources: Iterable[QuerySource]) -> BatchEnds:
+def _initial(folder: Store, sources: Iterable[QuerySource]) -> BatchEnds:
     offsets: BatchEnds = {}
     for source in sources:
         place = f"sources/{source.key}/0"
@@ -187,7 +166,7 @@ def _initial(folder: Folder, sources: Iterable[QuerySource]) -> BatchEnds:
     return offsets
 
 
-def _names(folder: Folder, path: str) -> Mapping[str, int]:
+def _names(folder: Store, path: str) -> Mapping[str, int]:
     try:
         return folder.names(path)
     except FileNotFoundError:
@@ -207,83 +186,3 @@ def _at_once(ask: Callable[..., T], items: Iterable[object]) -> list[T]:
         return [ask(item) for item in items]
     with ThreadPoolExecutor(min(_AT_ONCE, len(items)), "kgroup-checkpoint") as pool:
         return list(pool.map(ask, items))
-
-
-class _LocalFolder:
-    def __init__(self, root: Path) -> None:
-        self._root = root
-
-    def names(self, path: str) -> Mapping[str, int]:
-        times = {}
-        with os.scandir(self._root / path) as entries:
-            for entry in entries:
-                with suppress(FileNotFoundError):  # it was renamed, or pruned
-                    times[entry.name] = entry.stat().st_mtime_ns // 1_000_000
-        return times
-
-    def read(self, path: str) -> bytes:
-        return (self._root / path).read_bytes()
-
-
-class _ArrowFolder:
-    """A folder of one of pyarrow's file systems."""
-
-    def __init__(self, files: Any, root: str) -> None:
-        self._files, self._root = files, root.rstrip("/")
-
-    def names(self, path: str) -> Mapping[str, int]:
-        from pyarrow.fs import FileSelector
-
-        entries = self._files.get_file_info(FileSelector(f"{self._root}/{path}".rstrip("/")))
-        return {each.base_name: (each.mtime_ns or 0) // 1_000_000 for each in entries}
-
-    def read(self, path: str) -> bytes:
-        with self._files.open_input_stream(f"{self._root}/{path}") as stream:
-            return bytes(stream.read())
-
-
-def folder_of(location: str, timeout_s: float) -> Folder:
-    """The files at a path or a URI. Raises UsageError, ConfigError, OSError."""
-    if (root := local_root(location)) is not None:
-        return _LocalFolder(root)
-    parts = urlsplit(location)
-    if parts.username or parts.password:
-        raise UsageError("a checkpoint's URI must not have a user or a password in it", hint=_LOGIN)
-    options = {key: values[-1] for key, values in parse_qs(parts.query).items()}
-    if parts.scheme not in (*S3, *_ARROW):
-        known = ", ".join(("file", *S3, *_ARROW))
-        raise UsageError(f"kgroup reads no checkpoints at {parts.scheme}://", hint=f"It reads: {known}")
-    if unknown := options.keys() - _S3_OPTIONS:
-        # The value is not repeated: it may be a secret.
-        raise UsageError(f"a checkpoint's URI has no option {min(unknown)}", hint=_LOGIN)
-    try:
-        from pyarrow import fs
-    except ImportError:
-        raise ConfigError(
-            f"checkpoints at {parts.scheme}:// need pyarrow", hint="pip install 'pyarrow>=18'", code="no-pyarrow"
-        ) from None
-    path = f"{parts.netloc}{unquote(parts.path)}"
-    if parts.scheme in S3:
-        return _ArrowFolder(_s3(parts.netloc, options, timeout_s), path)
-    try:
-        files, root = fs.FileSystem.from_uri(location)
-    except (ValueError, NotImplementedError) as error:  # those of pyarrow are such
-        raise ConfigError(f"this pyarrow reads no checkpoints at {parts.scheme}://: {error}") from None
-    return _ArrowFolder(files, root)
-
-
-_LOGIN = "The login comes from the environment, as for the AWS and Hadoop tools (AWS_ACCESS_KEY_ID, AWS_PROFILE, ...)."
-
-
-def _s3(bucket: str, options: Mapping[str, str], timeout_s: float) -> Any:
-    from pyarrow import fs
-
-    known = dict(options)
-    if not known.keys() & {"region", "endpoint_override"} and not variable("AWS_ENDPOINT_URL"):
-        known["region"] = fs.resolve_s3_region(bucket)
-    return fs.S3FileSystem(
-        connect_timeout=timeout_s,
-        request_timeout=timeout_s,
-        retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=2),
-        **known,
-    )

@@ -14,8 +14,8 @@ from uuid import uuid4
 
 from kgroup.cluster.checkpoints.append import STATEFUL, append_batch, create_file
 from kgroup.cluster.checkpoints.batch_files import appended_plan
-from kgroup.cluster.checkpoints.files import Folder, folder_of, read_query
-from kgroup.cluster.checkpoints.new_files import new_files
+from kgroup.cluster.checkpoints.files import read_query
+from kgroup.cluster.checkpoints.stores import Store, store_of
 from kgroup.model.streaming_query import Moves, QueryChanges, StreamingQuery
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import NotAuthorized, Refused, Unreachable
@@ -34,7 +34,7 @@ def make_fork(query: StreamingQuery, fork: Path, starts: Moves, at_ms: int) -> N
     part = fork.with_name(f".{fork.name}.{uuid4()}.part")
     try:
         part.mkdir(parents=True)
-        folder, number = folder_of(query.location, _TIMEOUT_S), query.done.number
+        folder, number = store_of(query.location, _TIMEOUT_S), query.done.number
         metadata = json.loads(folder.read("metadata"))
         (part / "metadata").write_text(json.dumps({**metadata, "id": str(uuid4())}))
         for path in (f"offsets/{number}", f"commits/{number}", *_sources(folder)):
@@ -55,13 +55,13 @@ def plan_next(name: str, query: StreamingQuery, ends: Mapping[TopicPartition, in
     """Plan the next batch of a fork, up to these ends; returns its number. Raises Refused if there is one already."""
     assert query.done is not None
     place = f"offsets/{query.done.number}"
-    content = appended_plan(folder_of(query.location, _TIMEOUT_S).read(place), place, ends, at_ms)
+    content = appended_plan(store_of(query.location, _TIMEOUT_S).read(place), place, ends, at_ms)
     number = query.done.number + 1
-    create_file(name, new_files(query.location, _TIMEOUT_S), f"offsets/{number}", content)
+    create_file(name, store_of(query.location, _TIMEOUT_S), f"offsets/{number}", content)
     return number
 
 
-def _sources(folder: Folder) -> Iterator[str]:
+def _sources(folder: Store) -> Iterator[str]:
     """The files in which the sources keep where they began; without checksums."""
     try:
         sources = folder.names("sources")

@@ -132,21 +132,13 @@ def test_a_topic_that_it_does_not_read_is_refused_before_any_file(tmp_path: Path
     assert files(root) == before
 
 
-@pytest.mark.parametrize(
-    ("how", "location", "code"),
-    [(QueryChanges(), None, "file-sink"), (NO_FILES, "gs://lake/checkpoint", "read-only-store")],
-)
-def test_what_is_not_known_or_cannot_be_written(
-    tmp_path: Path, how: QueryChanges, location: str | None, code: str
-) -> None:
-    from msgspec.structs import replace
-
+def test_whether_it_has_a_file_sink_must_be_known(tmp_path: Path) -> None:
     query = read(recorded_checkpoint("stateless-4.3.0", tmp_path))
 
     with pytest.raises(Refused) as refused:
-        append_batch("spark:q", replace(query, location=location or query.location), MOVES, how, AT_MS)
+        append_batch("spark:q", query, MOVES, QueryChanges(), AT_MS)
 
-    assert refused.value.code == code
+    assert refused.value.code == "file-sink"
 
 
 def test_before_its_first_batch_it_is_refused(tmp_path: Path) -> None:
@@ -290,7 +282,7 @@ def test_a_folder_that_may_not_be_written(tmp_path: Path, monkeypatch: pytest.Mo
     def denied(directory: Path) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("kgroup.cluster.checkpoints.new_files.try_to_create", denied)
+    monkeypatch.setattr("kgroup.cluster.checkpoints.stores.try_to_create", denied)
     with pytest.raises(NotAuthorized, match="may not be written"):
         append(root)
 
@@ -423,7 +415,7 @@ def test_the_log_of_a_file_sink_that_may_not_be_written_moves_nothing(
         if directory == log:
             raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("kgroup.cluster.checkpoints.new_files.try_to_create", denied)
+    monkeypatch.setattr("kgroup.cluster.checkpoints.stores.try_to_create", denied)
     with pytest.raises(NotAuthorized):
         append(root, {FIRST: Commit(60, None, "")}, QueryChanges(str(log.parent)))
 

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from pyarrow import fs
 
 from kgroup.cluster.checkpoints.append import append_batch
-from kgroup.cluster.checkpoints.files import folder_of, read_query
-from kgroup.cluster.checkpoints.new_files import new_files
+from kgroup.cluster.checkpoints.files import read_query
+from kgroup.cluster.checkpoints.stores import store_of
 from kgroup.model.commit import Commit
 from kgroup.model.streaming_query import QueryChanges
 from kgroup.model.topic_partition import TopicPartition
@@ -48,7 +48,7 @@ def server() -> Iterator[str]:
 
 
 def located(server: str, path: str, scheme: str = "s3a") -> str:
-    return f"{scheme}://{path}?endpoint_override={server}&scheme=http&region=eu-west-1"
+    return f"{scheme}://{path}?endpoint=http://{server}&region=eu-west-1"
 
 
 @pytest.mark.parametrize("scheme", ["s3", "s3a"])
@@ -73,7 +73,7 @@ def test_there_is_none(server: str, path: str) -> None:
 
 
 def test_nobody_answers(server: str) -> None:
-    with pytest.raises(Unreachable, match="NETWORK_CONNECTION"):
+    with pytest.raises(Unreachable, match="cannot be read: Generic S3 error"):
         read_query(located("127.0.0.1:1", "lake/checkpoints/orders"), 2)
 
 
@@ -108,7 +108,7 @@ def test_a_batch_that_the_query_begins_meanwhile_is_its_own(server: str) -> None
 
 
 def test_an_answer_that_was_lost_is_no_other_writer(server: str) -> None:
-    files = new_files(located(server, "lake/checkpoints/lost"), 5)
+    files = store_of(located(server, "lake/checkpoints/lost"), 5)
 
     files.create("offsets/1", b"ours")
     files.create("offsets/1", b"ours")
@@ -119,14 +119,14 @@ def test_an_answer_that_was_lost_is_no_other_writer(server: str) -> None:
 
 def test_the_log_of_a_file_sink_in_s3(server: str) -> None:
     out, location = located(server, "lake/out"), located(server, "lake/checkpoints/written")
-    log, files = new_files(out, 5), new_files(location, 5)
+    log, files = store_of(out, 5), store_of(location, 5)
     for path, content in {"metadata": '{"id":"a"}', "offsets/0": PLAN, "commits/0": COMMIT}.items():
         files.create(path, content.encode())
     log.create("_spark_metadata/0", b"v1")
 
     append_batch("spark:q", read_query(location, 5), MOVES, QueryChanges(file_sink=out), 1)
 
-    assert sorted(folder_of(out, 5).names("_spark_metadata")) == ["0", "1"]
+    assert sorted(store_of(out, 5).names("_spark_metadata")) == ["0", "1"]
 
 
 def test_nobody_answers_a_move(server: str) -> None:

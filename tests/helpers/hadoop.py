@@ -1,4 +1,4 @@
-"""A YARN on this machine (``MiniYarn.java``), whose containers are real processes."""
+"""Hadoop on this machine: a YARN whose containers are real processes, and an HDFS."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from xml.etree import ElementTree
 
 from kgroup.catchup.spark.ready import DriverSetup
 from kgroup.sandbox.cluster import cache_directory
@@ -14,21 +15,35 @@ from tests.helpers.java import fetched, manifest_of
 from tests.helpers.places import DATA
 from tests.helpers.waiting import wait_for
 
-_SITE = "yarn-site.xml"
-
 
 @contextmanager
 def yarn(ready: DriverSetup, directory: Path) -> Iterator[Path]:
     """The configuration of Hadoop's clients, in ``directory``; the containers work below it, and end with the block."""
-    needed = manifest_of(DATA / "yarn_jars.txt")
+    with _running("MiniYarn", ready, directory):
+        yield directory / "yarn-site.xml"
+
+
+@contextmanager
+def hdfs(ready: DriverSetup, directory: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """The URI of an HDFS and its process; its files are below ``directory``."""
+    with _running("MiniHdfs", ready, directory) as process:
+        (uri,) = (each.text for each in ElementTree.parse(directory / "core-site.xml").iter("value"))
+        assert uri is not None
+        yield uri, process
+
+
+@contextmanager
+def _running(program: str, ready: DriverSetup, directory: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A program of tests/data that stores in ``directory``, prints READY, and ends with its input."""
+    needed = manifest_of(DATA / "hadoop_jars.txt")
     version = next(each.revision for each in needed.artifacts if each.module == "hadoop-client-minicluster")
     jars = needed.paths(fetched(needed, cache_directory() / f"hadoop-{version}", sandbox_manifest()))
     class_path = ":".join(map(str, (*jars, f"{ready.home}/jars/*")))
     java = [str(ready.java.executable), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx512m", "-cp", class_path]
-    log = directory / "yarn.log"
+    log = directory / f"{program}.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [*java, str(DATA / "MiniYarn.java"), str(directory)],
+            [*java, str(DATA / f"{program}.java"), str(directory)],
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=output,
@@ -41,11 +56,11 @@ def yarn(ready: DriverSetup, directory: Path) -> Iterator[Path]:
             assert process.poll() is None, text[-4000:]
             return "READY" in text
 
-        wait_for(is_ready, "YARN", 180.0)
-        yield directory / _SITE
+        wait_for(is_ready, program, 180.0)
+        yield process
     finally:
         try:
-            process.communicate(timeout=60)  # it ends with its input
+            process.communicate(timeout=60)
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
