@@ -263,6 +263,46 @@ def test_records_were_deleted_before_they_were_read(kgroup: CommandLine, case: C
     assert case.handled() == [*range(10), *range(14, 30)]
 
 
+def test_a_topic_that_was_recreated(kgroup: CommandLine, case: Case) -> None:
+    """Each start fails at the offset that the new topic lacks. Moved to its start, the query reads all of it."""
+    world, stream = case.stream.world, case.stream
+    stream.goes_on(10)
+    case.runs(case.spec())
+    world.delete_topic(stream.topic)
+    world.topic(stream.topic)
+    stream.goes_on(4)
+    with streaming_query(case.spec()) as query:
+        assert query.ends().startswith("failed ")
+
+    (row,) = kgroup(
+        "reset", case.query, "--only", "out-of-range", *NO_FILES, "--accept", "in-flight", "--execute", "-o", "json"
+    ).data
+    case.runs(case.spec())
+
+    assert (row["old_offset"], row["new_offset"]) == (10, 0)
+    assert case.handled() == list(range(14))
+
+
+def test_partitions_were_added_since_its_last_batch(kgroup: CommandLine, case: Case) -> None:
+    """The checkpoint does not know them: released from their start too, they are in the gap as the others are."""
+    world, topic = case.stream.world, case.stream.topic
+    case.stream.goes_on(5)
+    case.runs(case.spec())
+    world.add_partitions(topic, 3)
+    with KafkaWorld(world.bootstrap) as later:  # a producer that knows of them
+        stream = Stream(later, topic, 5)
+        for partition in range(3):
+            stream.goes_on(5, partition)
+        start = ("catchup", "start", case.query, *NO_FILES, "--release-only", "--missing", "earliest", "--execute")
+        released = plan_id(kgroup(*start))
+        for partition in range(3):
+            stream.goes_on(1, partition)
+    case.runs(case.spec())
+
+    assert case.handled() == [*range(5), *range(20, 23)]
+    assert case.replayed(kgroup, released) == list(range(5, 20))
+
+
 def test_killed_between_the_commits_of_delta_and_of_spark(
     kgroup: CommandLine, case: Case, pyspark: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -231,3 +231,14 @@ def test_no_checkpoint_there(kgroup: CommandLine, tmp_path: Path) -> None:
     gone = kgroup("lag", f"spark:{tmp_path}/none", exit_code=5)
 
     assert f"there is no checkpoint at {tmp_path}/none" in gone.stderr
+
+
+@pytest.mark.parametrize(
+    "uri", ["s3a://me:hush-hush@lake/orders", "s3a://lake/orders?sig=hush-hush", "http://lake/orders"]
+)
+@pytest.mark.parametrize("verb", [("lag",), ("reset", "--all-topics", "--to-latest")], ids=lambda verb: verb[0])
+def test_a_secret_in_a_uri_is_not_repeated(kgroup: CommandLine, verb: tuple[str, ...], uri: str) -> None:
+    done = kgroup(verb[0], f"spark:{uri}", *verb[1:], exit_code=2)
+
+    assert "checkpoint" in done.stderr
+    assert "hush-hush" not in done.stdout + done.stderr

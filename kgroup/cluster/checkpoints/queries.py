@@ -42,7 +42,10 @@ class QueryReader:
         return tuple(f"{PREFIX}{name}" for name in self._known)
 
     def read(self, names: Iterable[str]) -> dict[str, StreamingQuery | KgroupError]:
-        """The queries of these names, each with the error that kept it from being read."""
+        """The queries of these names, each with the error that kept it from being read.
+
+        Raises UsageError for a URI that is not one of a checkpoint; it is not repeated, as it may have a secret.
+        """
         queries: dict[str, StreamingQuery | KgroupError] = {}
         wanted: dict[str, tuple[str, float | None]] = {}
         for name in dict.fromkeys(names):
@@ -52,7 +55,7 @@ class QueryReader:
                 continue
             try:
                 setting = self._setting(name.removeprefix(PREFIX))
-            except KgroupError as error:
+            except NotFound as error:
                 queries[name] = error
             else:
                 wanted[name] = setting.location, setting.every_s
@@ -87,10 +90,13 @@ class QueryReader:
         return answers
 
     def _setting(self, name: str) -> StreamingQuerySetting:
-        """What a name means: a query of the context, else a path or a URI. Raises NotFound."""
+        """What a name means: a query of the context, else a path or a URI. Raises NotFound, UsageError."""
         if name in self._known:
             return self._known[name]
         if "/" in name:
+            from kgroup.cluster.checkpoints.stores import check_location
+
+            check_location(name)
             return StreamingQuerySetting(name)
         near = get_close_matches(name, self._known, n=3)
         raise NotFound(

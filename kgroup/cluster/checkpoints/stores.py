@@ -27,7 +27,8 @@ from kgroup.support.errors import ConfigError, UsageError
 T = TypeVar("T")
 
 _MODE = 0o666
-_S3, _OTHERS, _HDFS = ("s3", "s3a"), ("gs", "abfs", "abfss"), ("hdfs", "viewfs")
+_S3, _GOOGLE, _AZURE, _HDFS = ("s3", "s3a"), ("gs",), ("abfs", "abfss"), ("hdfs", "viewfs")
+_S3_OPTIONS = ("endpoint", "region")
 _LOGIN = "The login comes from the environment: AWS_ACCESS_KEY_ID, GOOGLE_APPLICATION_CREDENTIALS, AZURE_..., kinit"
 
 
@@ -51,24 +52,27 @@ class Store(Protocol):
 
 
 def store_of(location: str, timeout_s: float) -> Store:
-    """Of a path or a URI. Raises UsageError for one of another kind, ConfigError without the package for it."""
+    """Of a path or a URI. Raises as ``check_location``, and ConfigError without the package for it."""
+    check_location(location)
     if (root := local_root(location)) is not None:
         return _ThisMachine(root)
-    parts = urlsplit(location)
-    if (parts.username and parts.scheme not in _OTHERS) or parts.password:
-        raise UsageError("a checkpoint's URI must not have a user or a password in it", hint=_LOGIN)
-    options = {key: values[-1] for key, values in parse_qs(parts.query).items()}
-    known = {"endpoint", "region"} if parts.scheme in _S3 else set()
-    if unknown := options.keys() - known:
-        # The value is not repeated: it may be a secret.
-        raise UsageError(f"a checkpoint's URI has no option {min(unknown)}", hint=_LOGIN)
-    uri = location.partition("?")[0]
-    if parts.scheme in _HDFS:
+    uri, _, query = location.partition("?")
+    if urlsplit(uri).scheme in _HDFS:
         return _Hdfs(uri, timeout_s)
-    if parts.scheme not in (*_S3, *_OTHERS):
-        schemes = ", ".join(("file", *_S3, *_OTHERS, *_HDFS))
-        raise UsageError(f"kgroup reads no checkpoints at {parts.scheme}://", hint=f"It reads: {schemes}")
-    return _ObjectStore(uri, options, timeout_s)
+    return _ObjectStore(uri, {key: values[-1] for key, values in parse_qs(query).items()}, timeout_s)
+
+
+def check_location(location: str) -> None:
+    """Raise UsageError for a URI that kgroup does not read. What may be a secret is not repeated."""
+    if local_root(location) is not None:
+        return
+    parts = urlsplit(location)
+    if parts.password or (parts.username and parts.scheme not in _AZURE):
+        raise UsageError("a checkpoint's URI must not have a user or a password in it", hint=_LOGIN)
+    if unknown := parse_qs(parts.query).keys() - (_S3_OPTIONS if parts.scheme in _S3 else ()):
+        raise UsageError(f"a checkpoint's URI has no option {min(unknown)}", hint=_LOGIN)
+    if parts.scheme not in (known := ("file", *_S3, *_GOOGLE, *_AZURE, *_HDFS)):
+        raise UsageError(f"kgroup reads no checkpoints at {parts.scheme}://", hint=f"It reads: {', '.join(known)}")
 
 
 def local_root(location: str) -> Path | None:
@@ -174,7 +178,7 @@ def _as_os_error() -> Iterator[None]:
         text = re.sub(r"\?\S*", "", str(error).strip().partition("\n")[0])
         if isinstance(error, AlreadyExistsError):
             raise FileExistsError(text) from None
-        if isinstance(error, (PermissionDeniedError, UnauthenticatedError)):
+        if isinstance(error, (PermissionDeniedError, UnauthenticatedError)) or re.search("code: 40[13] ", text):
             raise PermissionError(text) from None
         if isinstance(error, FileNotFoundError) or re.search("NoSuchBucket|ContainerNotFound", str(error)):
             raise FileNotFoundError(text) from None
