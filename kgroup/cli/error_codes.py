@@ -33,9 +33,8 @@ _ALL = (
     ErrorHelp("config", _USAGE, "A configuration file, context or client setting cannot be used."),
     ErrorHelp("no-pyarrow", _USAGE, "Parquet files need pyarrow, which is not installed."),
     ErrorHelp(
-        "no-obstore", _USAGE, "Checkpoints in S3, Azure and Google's store need obstore, which is not installed."
+        "no-store-client", _USAGE, "The package for a checkpoint's store is not installed: obstore or hdfs-native."
     ),
-    ErrorHelp("no-hdfs-native", _USAGE, "Checkpoints in HDFS need hdfs-native, which is not installed."),
     ErrorHelp("unreachable", _UNREACHABLE, "No broker answered."),
     ErrorHelp("timed-out", _UNREACHABLE, "A broker did not answer within --timeout."),
     ErrorHelp("tls", _UNREACHABLE, "The TLS connection to a broker failed."),

@@ -256,5 +256,5 @@ def _needed(package: str, install: str, scheme: str) -> Iterator[None]:
         yield
     except ImportError:
         raise ConfigError(
-            f"checkpoints at {scheme}:// need {package}", hint=f"pip install '{install}'", code=f"no-{package}"
+            f"checkpoints at {scheme}:// need {package}", hint=f"pip install '{install}'", code="no-store-client"
         ) from None
