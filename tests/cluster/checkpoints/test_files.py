@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from kgroup.cluster.checkpoints.files import read_queries, read_query
 from kgroup.model.streaming_query import StreamingQuery
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.support.errors import KgroupError, NotFound, Refused, UsageError
+from kgroup.support.errors import ConfigError, KgroupError, NotFound, Refused, UsageError
 from tests.helpers.checkpoints import recorded_checkpoint, write_checkpoint
 from tests.helpers.places import DATA
 
@@ -219,6 +220,19 @@ def test_no_checkpoint(location: str, error: type[KgroupError]) -> None:
         read_query(location, 5)
     assert "secret@" not in str(raised.value)
     assert "=secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("location", "package"), [("s3a://lake/x", "obstore"), ("gs://lake/x", "obstore"), ("hdfs://lake/x", "hdfs-native")]
+)
+def test_without_the_package_of_its_store(monkeypatch: pytest.MonkeyPatch, location: str, package: str) -> None:
+    for module in ("obstore.store", "hdfs_native"):
+        monkeypatch.setitem(sys.modules, module, None)
+
+    with pytest.raises(ConfigError, match=f"need {package}") as raised:
+        read_query(location, 5)
+
+    assert raised.value.code == "no-store-client"
 
 
 def test_several_are_read_at_once_each_with_its_own_failure() -> None:
