@@ -20,21 +20,28 @@ _RECORD_BYTES = 80
 
 
 class CommitPart(msgspec.Struct, frozen=True):
-    """One group's commits in one request: the new commits and the old ones, None for no committed offset."""
+    """One group's commits in one request: the new commits and the old ones, None for no committed offset.
+
+    With ``share`` it is a share group, and these are its start offsets; ``creates`` is whether it may not exist yet.
+    """
 
     group: str
     writes: Offsets
     old: Offsets
+    share: bool = False
+    creates: bool = False
 
 
-def parts_of(group: str, writes: Offsets, old: Offsets) -> Iterator[CommitPart]:
+def parts_of(
+    group: str, writes: Offsets, old: Offsets, *, share: bool = False, creates: bool = False
+) -> Iterator[CommitPart]:
     """Split one group's commits into parts that each fit into one request.
 
     The coordinator appends the commits of a request as one batch, by default at most 1 MiB. Each commit is one record
-    whose key holds the names of group and topic. A streaming query gets one batch.
+    whose key holds the names of group and topic. A streaming query gets one batch, and a ``share`` group one request.
     """
-    if is_query(group):
-        yield CommitPart(group, writes, old)
+    if is_query(group) or share:
+        yield CommitPart(group, writes, old, share, creates)
         return
     chosen: dict[TopicPartition, Commit | None] = {}
     size, name_bytes = 0, len(group.encode())

@@ -68,8 +68,8 @@ class SnapshotRequest(msgspec.Struct, frozen=True):
     ``generation_budget_s`` is how long to search ``__consumer_offsets``; 0 leaves out generation and leader. ``stable``
     turns each commit that an open transaction is about to replace into an error. ``hidden_budget_s`` is how long to
     search ``__consumer_offsets`` for commits that the broker may hide from this user; 0: do not search. ``all_types``
-    is whether share groups and streaming queries may be asked for, ``queries`` whether the latter alone may be.
-    ``settings`` is whether those of share groups are read.
+    is whether share groups and streaming queries may be asked for, ``share`` and ``queries`` whether one of them may
+    be. ``settings`` is whether those of share groups are read.
     """
 
     offsets: bool = True
@@ -78,8 +78,14 @@ class SnapshotRequest(msgspec.Struct, frozen=True):
     stable: bool = False
     hidden_budget_s: float = 1.0
     all_types: bool = False
+    share: bool = False
     queries: bool = False
     settings: bool = False
+
+    @property
+    def of_share(self) -> bool:
+        """Whether share groups may be asked for."""
+        return self.all_types or self.share
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -110,13 +116,26 @@ class Cluster(ClusterConnection):
                 raise NotAuthorized(f"{topic} {layout.message}", hint=layout.hint)
         return tuple(topic for topic in topics if isinstance(layouts.get(topic), KgroupError))
 
-    def committed(self, groups: Sequence[str]) -> dict[str, CommittedOffsets | KgroupError]:
-        """The committed offsets only. The groups need not exist. Commits about to be replaced are errors."""
-        others = [name for name in groups if not is_query(name)]
+    def committed(
+        self, groups: Sequence[str], share: Collection[str] = ()
+    ) -> dict[str, CommittedOffsets | KgroupError]:
+        """The committed offsets only. The groups need not exist. Commits about to be replaced are errors.
+
+        Those of the ``share`` groups among them are their start offsets.
+        """
+        others = [name for name in groups if not is_query(name) and name not in share]
         answers: dict[str, CommittedOffsets | KgroupError] = {}
         if others:
             answers = self._ask(self._coordinators.settled_commits, others)
+        if of_share := [name for name in groups if name in share]:
+            answers |= self._ask(self._starts, of_share)
         return answers | self.queries.committed(name for name in groups if is_query(name))
+
+    async def _starts(self, groups: Sequence[str]) -> dict[str, CommittedOffsets | KgroupError]:
+        # Imported here: its schemas cost every other command some milliseconds.
+        from kgroup.cluster.coordinator.share_groups import settled_starts
+
+        return await settled_starts(self._coordinators, groups)
 
     def layouts(self, topics: Iterable[str]) -> dict[str, TopicLayout | KgroupError]:
         return self.ask(topic_layouts, topics)
@@ -279,7 +298,7 @@ class Cluster(ClusterConnection):
 
     async def _snapshot(self, groups: Sequence[ListedGroup | str], request: SnapshotRequest) -> Snapshot:
         listed = {group.name: group for group in groups if isinstance(group, ListedGroup)}
-        types = (*DESCRIBED_TYPES, SHARE) if request.all_types else DESCRIBED_TYPES
+        types = (*DESCRIBED_TYPES, SHARE) if request.of_share else DESCRIBED_TYPES
         names = [
             group if isinstance(group, str) else group.name
             for group in groups

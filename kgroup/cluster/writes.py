@@ -8,7 +8,7 @@ seen on brokers that were killed).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from kgroup.cluster.coordinator.client import RETRY_PAUSE_S
 from kgroup.cluster.coordinator.groups import SETTLING_S, GroupCoordinators
 from kgroup.cluster.coordinator.offset_fetch import CommittedOffsets
 from kgroup.cluster.deadline import Deadline
+from kgroup.cluster.group_descriptions import describe_groups
 from kgroup.cluster.lost_responses import (
     MAYBE_LATER,
     MAYBE_STORED,
@@ -76,9 +77,21 @@ class ChangingCluster(Cluster):
         written = iter(self._ask(self._in_parallel, self._write, of_groups) if of_groups else ())
         return [self._move_query(part) if is_query(part.group) else next(written) for part in parts]
 
-    def delete_groups(self, groups: Mapping[str, Offsets]) -> dict[str, KgroupError | None]:
-        """Delete groups (DeleteGroups) with all their offsets, which are given. A group with members is refused."""
-        return dict(zip(groups, self._ask(self._in_parallel, self._delete, groups.items()), strict=True))
+    def delete_groups(
+        self, groups: Mapping[str, Offsets], share: Collection[str] = ()
+    ) -> dict[str, KgroupError | None]:
+        """Delete groups (DeleteGroups) with all their offsets, which are given. A group with members is refused.
+
+        ``share`` are the share groups among them.
+        """
+        parts = [CommitPart(name, dict.fromkeys(old), old, name in share) for name, old in groups.items()]
+        return dict(zip(groups, self._ask(self._in_parallel, self._delete, parts), strict=True))
+
+    def can_change_share_groups(self) -> bool:
+        """Whether the brokers can change share groups, as those of Kafka 4.2 and later can."""
+        from kgroup.cluster.coordinator.share_groups import supports_changes
+
+        return supports_changes(self._coordinators)
 
     def remove_members(self, group: str, members: Sequence[MemberToRemove]) -> dict[MemberToRemove, KgroupError | None]:
         """Remove members by instance id or member id (LeaveGroup v3, KIP-345), on both types of groups."""
@@ -159,6 +172,8 @@ class ChangingCluster(Cluster):
         commits = {tp: commit for tp, commit in part.writes.items() if commit is not None}
         deletions = [tp for tp, commit in part.writes.items() if commit is None]
         results: dict[TopicPartition, KgroupError | None] = {}
+        if part.share:
+            return await self._write_starts(part, commits, deletions)
         if commits:
             results |= await self._write_until_known(
                 part,
@@ -170,6 +185,38 @@ class ChangingCluster(Cluster):
         if deletions:
             results |= await self._write_until_known(
                 part, deletions, lambda left: _offset_delete_request(part.group, left), _offset_delete_rows, "Delete"
+            )
+        return results
+
+    async def _write_starts(
+        self, part: CommitPart, starts: Mapping[TopicPartition, Commit], deletions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, KgroupError | None]:
+        """As ``_write``, of a share group. Unless the part creates it, it must exist: the broker would create it."""
+        # Imported here: only a change of a share group needs them.
+        from kgroup.cluster.coordinator.share_groups import describe_share
+        from kgroup.cluster.coordinator.share_offset_writes import (
+            deletion_request,
+            deletion_rows,
+            start_request,
+            start_rows,
+        )
+
+        if not part.creates:
+            described = (await describe_share(self._coordinators, [part.group]))[part.group]
+            if isinstance(described, KgroupError):
+                return dict.fromkeys(part.writes, described)
+        results: dict[TopicPartition, KgroupError | None] = {}
+        if starts:
+            results |= await self._write_until_known(
+                part,
+                starts,
+                lambda left: start_request(part.group, {tp: starts[tp] for tp in left}),
+                start_rows,
+                "Read",
+            )
+        if deletions:
+            results |= await self._write_until_known(
+                part, deletions, lambda left: deletion_request(part.group, left), deletion_rows, "Delete"
             )
         return results
 
@@ -252,12 +299,21 @@ class ChangingCluster(Cluster):
             if second:
                 await coordinators.client.sleep(SETTLING_S)
             try:
-                committed = (await coordinators.committed([part.group]))[part.group]
+                committed = (await self._read_commits(coordinators, part))[part.group]
             except KgroupError as error:
                 return error
             if isinstance(committed, KgroupError) or all(committed.get(p) == part.writes[p] for p in partitions):
                 break
         return committed
+
+    async def _read_commits(
+        self, coordinators: GroupCoordinators, part: CommitPart
+    ) -> dict[str, CommittedOffsets | KgroupError]:
+        if not part.share:
+            return await coordinators.committed([part.group])
+        from kgroup.cluster.coordinator.share_groups import settled_starts
+
+        return await settled_starts(coordinators, [part.group])
 
     def _to_read_back(self) -> GroupCoordinators:
         """The coordinators, with a new deadline if less than twice SETTLING_S is left."""
@@ -268,8 +324,8 @@ class ChangingCluster(Cluster):
     async def _to_coordinator(self, group: str, request: Any) -> Any:
         return await send_to_coordinator(self._coordinators, group, request)
 
-    async def _delete(self, subject: tuple[str, Offsets]) -> KgroupError | None:
-        group, old = subject
+    async def _delete(self, part: CommitPart) -> KgroupError | None:
+        group = part.group
         deadline, maybe_later = self._client.deadline, False
         while True:
             answer = await self._to_coordinator(group, DeleteGroupsRequest(groups_names=[group]))
@@ -287,22 +343,23 @@ class ChangingCluster(Cluster):
             maybe_later |= answer.sent
             self._coordinators.invalidate(group)
             await self._client.sleep(RETRY_PAUSE_S)
-            result = await self._verify_deletion(group, old, answer.reason)
+            result = await self._verify_deletion(part, answer.reason)
             if result is not answer.reason:
                 return result
             if deadline.passed:
                 return unknown_outcome(answer.reason) if maybe_later else answer.reason
 
-    async def _verify_deletion(self, group: str, old: Offsets, reason: KgroupError) -> KgroupError | None:
+    async def _verify_deletion(self, part: CommitPart, reason: KgroupError) -> KgroupError | None:
         """The result of a deletion without a response; ``reason`` itself if the group is unchanged.
 
         A group of that name that was created again meanwhile is not deleted.
         """
-        committed = await self._fetch_written(CommitPart(group, dict.fromkeys(old), old), old)
+        group, old = part.group, part.old
+        committed = await self._fetch_written(part, old)
         if isinstance(committed, KgroupError):
             return unknown_outcome(reason)
         current = {tp: commit for tp, commit in committed.items() if isinstance(commit, Commit)}
-        described = None if current else (await self._to_read_back().describe([group], [group])).get(group)
+        described = None if current else (await describe_groups(self._to_read_back(), [group], {}))[group]
         if isinstance(described, NotFound):
             return None
         if isinstance(described, KgroupError) or len(current) < len(committed):

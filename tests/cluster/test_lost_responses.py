@@ -33,6 +33,7 @@ from tests.helpers.kafka_world import KafkaWorld
 PLACE = TopicPartition("orders", 0)
 OLD, NEW = Commit(3, None, ""), Commit(12, None, "")
 PART = CommitPart("svc", {PLACE: NEW}, {PLACE: OLD})
+DELETION = CommitPart("svc", {PLACE: None}, {PLACE: OLD})
 
 SENT = NoResponse(partial(Unreachable, "no answer"), sent=True)
 NOT_SENT = NoResponse(partial(Unreachable, "no connection"), sent=False)
@@ -96,7 +97,7 @@ def test_of_a_commit(given: list[NoResponse | int], code: str) -> None:
 
 @pytest.mark.parametrize(("given", "code"), CASES.values(), ids=CASES)
 def test_of_a_deletion(given: list[NoResponse | int], code: str) -> None:
-    found = asyncio.run(Answering([deletion_answer(one) for one in given])._delete(("svc", {PLACE: OLD})))
+    found = asyncio.run(Answering([deletion_answer(one) for one in given])._delete(DELETION))
 
     assert isinstance(found, KgroupError)
     assert found.code == code
@@ -113,7 +114,7 @@ def test_why_a_broker_could_not_delete_a_group(version: int, says: str) -> None:
     sent = DeleteGroupsResponse(results=[row], version=version).encode(version=version)
     answer = DeleteGroupsResponse.decode(sent, version=version)
 
-    found = asyncio.run(Answering([answer])._delete(("svc", {PLACE: OLD})))
+    found = asyncio.run(Answering([answer])._delete(DELETION))
 
     assert isinstance(found, KgroupError)
     assert found.message.startswith("GROUP_DELETION_FAILED (134): ")
@@ -125,10 +126,10 @@ def test_a_group_that_is_gone_after_a_deletion_without_an_answer_is_deleted() ->
     answers = [deletion_answer(one) for one in (NOT_COORDINATOR, GROUP_ID_NOT_FOUND)]
     sent = [deletion_answer(one) for one in (COORDINATOR_NOT_AVAILABLE, GROUP_ID_NOT_FOUND)]
 
-    refused = asyncio.run(Answering(answers, 60)._delete(("svc", {PLACE: OLD})))
+    refused = asyncio.run(Answering(answers, 60)._delete(DELETION))
     assert isinstance(refused, KgroupError)
     assert refused.code == "not-found", "nothing had been carried out"
-    assert asyncio.run(Answering(sent, 60)._delete(("svc", {PLACE: OLD}))) is None
+    assert asyncio.run(Answering(sent, 60)._delete(DELETION)) is None
 
 
 @pytest.mark.parametrize("patience_ms", [None, 1])

@@ -189,8 +189,10 @@ class CoordinatorClient:
         result: T = future.value
         return result
 
-    def supports(self, api_key: int) -> bool:
-        return api_key in self._manager.broker_version_data.api_versions
+    def supports(self, api_key: int, version: int = 0) -> bool:
+        """Whether the broker that answered first knows this API in this version."""
+        known: tuple[int, int] = self._manager.broker_version_data.api_versions.get(api_key, (0, -1))
+        return known[1] >= version
 
     def start(self, function: Callable[[], Awaitable[None]]) -> None:
         """Run a coroutine function in parallel with all questions, until it returns or the connection is closed."""

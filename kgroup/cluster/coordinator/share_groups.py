@@ -20,6 +20,7 @@ from kgroup.cluster.broker_errors import (
     topic_error,
 )
 from kgroup.cluster.coordinator import schemas
+from kgroup.cluster.coordinator.client import RETRY_PAUSE_S
 from kgroup.cluster.coordinator.groups import GroupCoordinators, GroupDescription
 from kgroup.cluster.coordinator.offset_fetch import CommittedOffsets
 from kgroup.cluster.deadline import Deadline
@@ -30,8 +31,11 @@ from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, Refused, Unreachable
 
 _SHARE_GROUP_DESCRIBE = 77
+_DESCRIBE_SHARE_GROUP_OFFSETS, _WITH_LAG = 90, 1
 _OFFSETS_WITHIN_S, _CLOSING_S = 4.0, 0.2
 """How long start offsets are waited for, and how much longer until kafka-python gives up the connection."""
+_LEAST_S = 2.0
+"""With less time than this left, they are not asked for again."""
 
 
 class ShareGroupDescribeRequest(ApiMessage, load_json=schemas):  # type: ignore[call-arg, misc]
@@ -119,6 +123,39 @@ async def share_offsets(
                 for row in answer.groups
             }
     return offsets
+
+
+async def settled_starts(
+    coordinators: GroupCoordinators, groups: Sequence[str]
+) -> dict[str, CommittedOffsets | KgroupError]:
+    """The start offsets alone, asked for until each coordinator has answered, or until the deadline.
+
+    A group that does not exist, or is of another type, has none.
+    """
+
+    async def read() -> dict[str, CommittedOffsets | KgroupError]:
+        while True:
+            await coordinators.locate(groups)
+            answers = await share_offsets(coordinators, groups)
+            failed = [group for group, answer in answers.items() if isinstance(answer, Unreachable)]
+            if not failed or coordinators.client.deadline.left_s < _LEAST_S:
+                return {
+                    group: answer if isinstance(answer, KgroupError) else answer[0] for group, answer in answers.items()
+                }
+            for group in failed:
+                coordinators.invalidate(group)
+            await coordinators.client.sleep(RETRY_PAUSE_S)
+            await coordinators.client.refresh_brokers()
+
+    return await coordinators.read_settled(read)
+
+
+def supports_changes(coordinators: GroupCoordinators) -> bool:
+    """Whether start offsets can be changed: in Kafka 4.1 the broker answers success and does nothing (seen).
+
+    The lag in API 90 and a request that changes a group without members both came with Kafka 4.2.
+    """
+    return coordinators.client.supports(_DESCRIBE_SHARE_GROUP_OFFSETS, _WITH_LAG)
 
 
 def _description(row: Any) -> GroupDescription | None:
