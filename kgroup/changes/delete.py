@@ -12,6 +12,7 @@ from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed
 from kgroup.groups.change_result import Refusal
 from kgroup.groups.selection import SelectedGroups
+from kgroup.groups.share_changes import lags_of
 from kgroup.model.groups import Group
 from kgroup.model.reporter import Reporter
 from kgroup.support.durations import format_duration
@@ -29,7 +30,10 @@ def plan_delete(
     unread = {group for group, _, _ in selected.unread}
     groups = tuple(group for group in selected.groups if group.name not in unread)
     rows = [
-        ChangeRow(group.name, *tp, commit, None) for group in groups for tp, commit in sorted(committed(group).items())
+        ChangeRow(group.name, *tp, commit, None, counted=lags.get(tp))
+        for group in groups
+        for lags in (lags_of(group),)
+        for tp, commit in sorted(committed(group).items())
     ]
     layouts = cluster.layouts({row.topic for row in rows}) if how.execute else {}
     names = frozenset(group.name for group in groups)
@@ -75,4 +79,5 @@ def _subject(groups: Sequence[Group]) -> str:
     if not groups:
         return ""
     what = groups[0].name if len(groups) == 1 else plural(len(groups), "group")
-    return f"{what}, {plural(sum(len(committed(group)) for group in groups), 'commit')}"
+    kind = "start offset" if all(group.is_share for group in groups) else "commit"
+    return f"{what}, {plural(sum(len(committed(group)) for group in groups), kind)}"

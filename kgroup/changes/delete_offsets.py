@@ -13,6 +13,7 @@ from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed
 from kgroup.groups.reset_plan import filter_partitions
 from kgroup.groups.reset_targets import TopicChoice
 from kgroup.groups.selection import SelectedGroups
+from kgroup.groups.share_changes import lags_of
 from kgroup.model.groups import Group, Member, RowError
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import SUBSCRIBED, KgroupError, NotFound, Refused
@@ -30,7 +31,7 @@ def plan_delete_offsets(
     logs = {tp: log.range for tp, log in ranges.items() if not isinstance(log, KgroupError)}
     rows = [replace(row, log=logs.get(row.tp)) for row in rows]
     errors = (*selected.errors, *_nothing_there(selected.groups, named, topics, rows))
-    context = ChangeContext("delete-offsets", _subject(rows), layouts, live=True)
+    context = ChangeContext("delete-offsets", _subject(selected.groups, rows), layouts, live=True)
     return PlannedChange(ChangePlan(selected.groups, tuple(rows), errors=errors), context, None)
 
 
@@ -40,12 +41,14 @@ def _rows(group: Group, topics: Sequence[TopicChoice], named: Collection[str]) -
     In a named group that has such commits, a named partition without a commit is a row with an error.
     """
     commits = committed(group)
-    members = () if group.is_empty else group.members or ()
+    lags = lags_of(group)
+    # Members of a share group prevent the deletion of any of its start offsets, which is a refusal.
+    members = () if group.is_empty or group.is_share else group.members or ()
     partitions = set(filter_partitions(topics, commits))
     if group.name in named and partitions:
         partitions |= {TopicPartition(choice.topic, number) for choice in topics for number in choice.partitions or ()}
     for tp in sorted(partitions):
-        row = ChangeRow(group.name, *tp, commits.get(tp), None)
+        row = ChangeRow(group.name, *tp, commits.get(tp), None, counted=lags.get(tp))
         readers = [member for member in members if tp.topic in (member.subscription or ())]
         if tp not in commits:
             row = row.failing(RowError.of(NotFound(f"{group.name} has no commit on this partition")))
@@ -74,17 +77,19 @@ def _nothing_there(
             asked = {choice.topic for choice in topics}
             known = sorted({topic for topic, _ in committed(group)})
             there = [f"{topic}:{number}" for topic, number in sorted(committed(group)) if topic in asked] or known
-            has = f"It has commits on {', '.join(there[:_NAMED])}" if there else "It has no commits."
+            has = f"It has some on {', '.join(there[:_NAMED])}" if there else "It has none."
             what = ", ".join(
                 choice.topic if choice.partitions is None else f"{choice.topic}:{','.join(map(str, choice.partitions))}"
                 for choice in topics
             )
-            yield RowError.of(NotFound(f"{group.name} has no commits on {what}", hint=has), group=group.name)
+            things = "start offsets" if group.is_share else "commits"
+            yield RowError.of(NotFound(f"{group.name} has no {things} on {what}", hint=has), group=group.name)
 
 
-def _subject(rows: Sequence[ChangeRow]) -> str:
+def _subject(groups: Sequence[Group], rows: Sequence[ChangeRow]) -> str:
     names = list(dict.fromkeys(row.group for row in rows))
     if not names:
         return ""
     what = names[0] if len(names) == 1 else plural(len(names), "group")
-    return f"{what}: {plural(len(rows), 'commit')}"
+    share = {group.name for group in groups if group.is_share}
+    return f"{what}: {plural(len(rows), 'start offset' if share.issuperset(names) else 'commit')}"

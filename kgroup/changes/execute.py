@@ -36,6 +36,7 @@ from kgroup.groups.change_result import UNKNOWN, Refusal, Result
 from kgroup.model.groups import Group, RowError
 from kgroup.model.journal import JournalEntry, JournalRow
 from kgroup.model.reporter import Reporter
+from kgroup.model.share_group import SHARE
 from kgroup.model.topic_partition import GroupTopicPartition
 from kgroup.settings.environment import variable
 from kgroup.settings.invocation import Invocation
@@ -50,6 +51,9 @@ COMMITS = SnapshotRequest(logs=False, generation_budget_s=0, stable=True, hidden
 
 COMMITS_OF_ANY = replace(COMMITS, queries=True)
 """The same, where streaming queries may be named."""
+
+STARTS = replace(COMMITS, share=True, settings=True)
+"""The same, where share groups may be named: what they have in place of commits."""
 
 _BACKED_UP = "the backup has the offsets as they were"
 
@@ -182,7 +186,7 @@ def _journal_entry(
     topics = sorted({row.topic for row in plan.rows})
     return replace(
         new_entry(command, cluster, how, context, journal),
-        groups={name: types.get(name, "classic") for name in plan.affected_groups},
+        groups={name: SHARE if name in plan.share else types.get(name, "classic") for name in plan.affected_groups},
         topics={
             topic: layout.id if isinstance(layout := context.layouts.get(topic), TopicLayout) else None
             for topic in topics
@@ -283,7 +287,13 @@ def _send(cluster: ChangingCluster, plan: ChangePlan) -> Iterator[_Round]:
         part
         for group, rows in by_group.items()
         if group not in plan.deleted
-        for part in parts_of(group, {row.tp: row.new for row in rows}, {row.tp: row.old for row in rows})
+        for part in parts_of(
+            group,
+            {row.tp: row.new for row in rows},
+            {row.tp: row.old for row in rows},
+            share=group in plan.share,
+            creates=group in plan.created,
+        )
     ]
     failed: dict[str, KgroupError] = {}
     for batch in _batches(parts):
@@ -296,7 +306,9 @@ def _send(cluster: ChangingCluster, plan: ChangePlan) -> Iterator[_Round]:
         failed |= kept
         yield _Round(rows, kept)
     for names in _batches(sorted(plan.deleted)):
-        gone = cluster.delete_groups({name: {row.tp: row.old for row in by_group.get(name, ())} for name in names})
+        gone = cluster.delete_groups(
+            {name: {row.tp: row.old for row in by_group.get(name, ())} for name in names}, plan.share
+        )
         yield _Round({(name, *row.tp): gone[name] for name in names for row in by_group.get(name, ())}, gone)
     for names in _batches(sorted(plan.converted.keys() - failed.keys())):
         try:

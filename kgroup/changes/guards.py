@@ -17,6 +17,7 @@ from kgroup.groups.change_result import Refusal
 from kgroup.groups.commit_tags import CatchupCommitTag
 from kgroup.groups.foreign_owners import foreign_owner, refuse_foreign_owner
 from kgroup.groups.selection import UNEXPECTED_COUNT
+from kgroup.groups.share_changes import refuse_share_changes
 from kgroup.groups.undo_plan import HIDDEN_COMMITS
 from kgroup.model.groups import Group
 from kgroup.model.hidden_commits import REMEDY, hidden_words
@@ -32,6 +33,7 @@ from kgroup.support.units import plural, some_of
 UndoneCommits = Mapping[str, Collection[tuple[str, int, int]]]
 """(topic, partition, offset) of the commits that an undo reverses, by group."""
 
+_KEEPS_STARTS = "its start offsets cannot be deleted"
 _OURS_FOR = timedelta(hours=2)
 _DESCRIBED_GROUPS = 5
 _NAMED_PARTITIONS = 5
@@ -61,15 +63,21 @@ def check_guards(
     """
     accepted, concerned = frozenset(how.accept or ()), frozenset(plan.affected_groups) - plan.only_configured
     groups = [group for group in plan.groups if group.name in concerned]
-    refusals = [_refuse_members(group, how, blocked_action) for group in groups if blocked_action and not group.is_free]
+    refusals = [
+        _refuse_members(group, how, blocked_action or _KEEPS_STARTS)
+        for group in groups
+        if (blocked_action or group.is_share) and not group.is_free
+    ]
     refusals = _list_members(cluster, groups, refusals)
     refusals += _refuse_queries(reporter, plan, groups, cluster.query_changes)
+    if plan.share & concerned:
+        refusals += refuse_share_changes(plan, supported=cluster.can_change_share_groups())
     if FOREIGN_OWNER not in accepted:
-        owned = ((group.name, foreign_owner(group)) for group in groups)
+        owned = ((group.name, foreign_owner(group)) for group in groups if not group.is_share)
         refusals += [Refusal(name, refuse_foreign_owner(name, owner)) for name, owner in owned if owner]
     unknown = None
     if ACTIVE_COMMITTER not in accepted:
-        empty = [group for group in groups if group.is_empty]
+        empty = [group for group in groups if group.is_empty and not group.is_share]
         active, unknown = _refuse_active_committers(reporter, cluster, empty, undone_from_ms, undone or {})
         refusals += active
     if HIDDEN_COMMITS not in accepted:

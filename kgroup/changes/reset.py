@@ -22,9 +22,10 @@ from kgroup.groups.reset_plan import (
 )
 from kgroup.groups.reset_targets import RequestedOffset, ResetScenario, TopicChoice, ToRequested, ToTime
 from kgroup.groups.selection import Groups, SelectedGroups, Selection, names_of
+from kgroup.groups.share_changes import lags_of, start_row
 from kgroup.model.groups import Group, Positions, RowError
 from kgroup.model.reporter import Reporter
-from kgroup.model.topic_partition import GroupTopicPartition, TopicPartition
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.log_options import FromLog
 from kgroup.support.errors import KgroupError, NotFound
 from kgroup.support.hint import Hint
@@ -42,7 +43,7 @@ def plan_reset(
     read = {group.name: group for group in selected.groups}
     scenarios, errors = _scenarios(reporter, cluster, groups, selected, request, source)
     named = {choice.topic for choice in request.topics or ()}
-    topics = named | {topic for group in selected.groups for topic, _ in committed(group)}
+    topics = named | {tp.topic for group in selected.groups for tp in _partitions(group)}
     topics |= {
         topic for scenario in scenarios.values() if isinstance(scenario, ToRequested) for topic, _ in scenario.offsets
     }
@@ -56,7 +57,7 @@ def plan_reset(
     topic_partitions: dict[str, list[TopicPartition]] = {}
     shared: dict[TopicPartition, TopicPartition] = {}
     for name, scenario in scenarios.items():
-        committed_to = list(committed(read[name])) if name in read else []
+        committed_to = _partitions(read[name]) if name in read else []
         meant[name] = topics_of(name, named_groups, request.topics, committed_to)
         if isinstance(scenario, ToRequested):
             chosen = filter_partitions(request.topics, scenario.offsets)
@@ -75,7 +76,7 @@ def plan_reset(
     }
     moments = [scenario.timestamp_ms for scenario in scenarios.values() if isinstance(scenario, ToTime)]
     logs = cluster.positions(layouts, wanted, moments[0] if moments else None)
-    planned = _planned_rows(read, topic_partitions, scenarios, logs, partitions, selected.unread)
+    planned = _planned_rows(read, topic_partitions, scenarios, logs, partitions, selected)
     if request.only_out_of_range:
         rows = list(out_of_range(planned))
     else:
@@ -85,6 +86,7 @@ def plan_reset(
         selected.groups,
         rows,
         created,
+        created_share=created if selected.share else frozenset(),
         errors=(*(error for error in selected.errors if error.partition is None), *errors),
         unusual=unusual_reset(selected.groups, selected.created, rows, request.scenario),
     )
@@ -97,14 +99,24 @@ def _planned_rows(
     scenarios: Mapping[str, ResetScenario],
     logs: Mapping[TopicPartition, Positions | KgroupError],
     partitions: PartitionsByTopic,
-    unread: Mapping[GroupTopicPartition, RowError],
+    selected: SelectedGroups,
 ) -> Iterator[ChangeRow]:
     """One row after another, with the commits of one group at a time: those of all would be larger than the plan."""
+    unread = selected.unread
     for name, chosen in topic_partitions.items():
-        commits = committed(read[name]) if name in read else {}
+        group = read.get(name)
+        commits = committed(group) if group else {}
+        share = group.is_share if group else selected.share
+        lags = lags_of(group) if group and share else {}
         for tp in chosen:
             row = reset_row(name, tp, scenarios[name], commits.get(tp), logs.get(tp), partitions)
+            row = start_row(row, lags.get(tp)) if share else row
             yield row.failing(unread[name, *tp]) if unread and (name, *tp) in unread else row
+
+
+def _partitions(group: Group) -> list[TopicPartition]:
+    """The partitions that it has committed; of a share group all of which the brokers keep a state."""
+    return [each.tp for each in group.partitions] if group.is_share else list(committed(group))
 
 
 def _rows_of_missing_topics(

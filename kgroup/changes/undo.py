@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
 from kgroup.changes.conversion import plan_conversion, remove_stale_members
-from kgroup.changes.execute import COMMITS_OF_ANY
+from kgroup.changes.execute import COMMITS, STARTS
 from kgroup.changes.journal import Journal
 from kgroup.cluster.topics import Layouts
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed
 from kgroup.groups.change_result import COMMITS_MISSING, NOT_VERIFIED, UNKNOWN
 from kgroup.groups.selection import SelectedGroups
+from kgroup.groups.share_changes import has_worked, lags_of, restored_start
 from kgroup.groups.undo_plan import TOPIC_RECREATED, UndoRow, damage_errors, groups_to_delete, undo_rows
 from kgroup.model.commit import Commit
-from kgroup.model.groups import Group, RowError
+from kgroup.model.groups import Group, Positions, RowError
 from kgroup.model.journal import JournalEntry
 from kgroup.model.reporter import Reporter
+from kgroup.model.share_group import SHARE, BrokerLag
 from kgroup.model.streaming_query import is_query
-from kgroup.model.topic_partition import GroupTopicPartition
+from kgroup.model.topic_partition import GroupTopicPartition, TopicPartition
 from kgroup.queries.snapshots import STATE_ONLY
 from kgroup.support.clock import utc_ms
-from kgroup.support.errors import KgroupError, NotFound, Refused, refusal_code
+from kgroup.support.errors import FOREIGN_OWNER, KgroupError, NotFound, Refused, refusal_code
 from kgroup.support.hint import Hint
 from kgroup.support.instants import short_time
 
@@ -174,17 +176,58 @@ def plan_undo(cluster: ChangingCluster, entry: JournalEntry) -> UndoPlan:
     wanted = {trace.tp for trace in traces if not trace.is_back and not faults[trace.topic]}
     positions = cluster.positions(layouts, wanted)
     logs = {tp: position.range for tp, position in positions.items() if not isinstance(position, KgroupError)}
-    rows = undo_rows(traces, logs, faults)
     there = {group.name for group in seen.chosen.groups}
+    share = share_groups(entry)
+    lags = _lags(cluster, sorted(share & there))
+    traces = [
+        replace(trace, worked=has_worked(trace.now, lags[trace.group].get(trace.tp), logs.get(trace.tp)))
+        if trace.group in lags
+        else trace
+        for trace in traces
+    ]
+    rows = undo_rows(traces, logs, faults)
     doubtful = {group for group, _, _ in seen.chosen.unread} | seen.unread.keys()
+    deleted = groups_to_delete(entry.created & there - doubtful, rows, seen.now)
+    rows = [
+        restored
+        for row in rows
+        if (restored := _restored(row, lags, positions, deleted) if row.group in share else row) is not None
+    ]
+    created = frozenset(row.group for row in rows if not row.error) - there
     plan = ChangePlan(
         seen.chosen.groups,
         tuple(rows),
-        created=frozenset(row.group for row in rows if not row.error) - there,
-        deleted=groups_to_delete(entry.created & there - doubtful, rows, seen.now),
+        created=created,
+        created_share=created & share,
+        deleted=deleted,
         errors=damage_errors(entry),
     )
     return UndoPlan(plan, tuple(traces), layouts)
+
+
+def _lags(cluster: ChangingCluster, share: Sequence[str]) -> dict[str, dict[TopicPartition, BrokerLag]]:
+    """The lags of share groups, read after the log ends: otherwise a record in between would seem to be done."""
+    groups = cluster.describe(share, STARTS).groups if share else ()
+    return {name: {} for name in share} | {group.name: lags_of(group) for group in groups}
+
+
+def share_groups(entry: JournalEntry) -> frozenset[str]:
+    return frozenset(name for name, kind in entry.groups.items() if kind == SHARE)
+
+
+def _restored(
+    row: ChangeRow,
+    lags: Mapping[str, Mapping[TopicPartition, BrokerLag]],
+    positions: Mapping[TopicPartition, Positions | KgroupError],
+    deleted: Collection[str],
+) -> ChangeRow | None:
+    log = positions.get(row.tp)
+    return restored_start(
+        row,
+        lags.get(row.group, {}).get(row.tp),
+        log if isinstance(log, KgroupError) else None,
+        deleted=row.group in deleted,
+    )
 
 
 def _to_convert_back(entry: JournalEntry, groups: Sequence[Group]) -> dict[str, str]:
@@ -258,12 +301,22 @@ class _Seen(msgspec.Struct, frozen=True):
 
 
 def _look(cluster: ChangingCluster, entry: JournalEntry) -> _Seen:
-    snapshot = cluster.describe(sorted(entry.groups), COMMITS_OF_ANY)
+    share = share_groups(entry)
+    snapshot = cluster.describe(sorted(entry.groups), replace(STARTS if share else COMMITS, queries=True))
     of_groups = [error for error in snapshot.errors if error.topic is None and error.group is not None]
     unread = {error.group: error for error in of_groups if error.group and error.code != NotFound.code}
+    unread |= {
+        group.name: RowError.of(_other_type(group, entry.groups[group.name]))
+        for group in snapshot.groups
+        if group.is_share != (group.name in share)
+    }
     groups = tuple(group for group in snapshot.groups if group.name not in unread)
     now = {(group.name, *tp): commit for group in groups for tp, commit in committed(group).items()}
     return _Seen(SelectedGroups(groups, snapshot.errors), now, unread)
+
+
+def _other_type(group: Group, then: str) -> Refused:
+    return Refused(f"{group.name} is a {group.type} group now, and was a {then} group then", code=FOREIGN_OWNER)
 
 
 def _traces(entry: JournalEntry, seen: _Seen) -> list[UndoRow]:

@@ -22,16 +22,18 @@ from kgroup.support.units import plural, some_of
 _NAMED = 5
 
 
-def fetch_offsets(cluster: ChangingCluster, names: Sequence[str]) -> dict[str, CommittedOffsets | KgroupError]:
-    """The committed offsets of these groups now; a group that does not exist has none."""
-    answers = cluster.committed(names) if names else {}
+def fetch_offsets(
+    cluster: ChangingCluster, plan: ChangePlan, names: Sequence[str]
+) -> dict[str, CommittedOffsets | KgroupError]:
+    """The committed offsets of these groups of a plan now; a group that does not exist has none."""
+    answers = cluster.committed(names, plan.share) if names else {}
     return {group: {} if isinstance(offsets, NotFound) else offsets for group, offsets in answers.items()}
 
 
 def read_back(cluster: ChangingCluster, plan: ChangePlan) -> dict[str, CommittedOffsets | KgroupError] | None:
     """The committed offsets after the change, without deleted groups; None if they could not be read."""
     try:
-        return fetch_offsets(cluster, [name for name in plan.affected_groups if name not in plan.deleted])
+        return fetch_offsets(cluster, plan, [name for name in plan.affected_groups if name not in plan.deleted])
     except KgroupError:
         return None
 
@@ -45,7 +47,7 @@ def commit_of(fetched: Mapping[str, CommittedOffsets | KgroupError], row: Change
 def recheck_plan(cluster: ChangingCluster, result: Result) -> Result:
     """The same result, with errors for rows and groups that changed since the plan; call it under the journal lock."""
     possible = result.possible
-    now = fetch_offsets(cluster, possible.affected_groups)
+    now = fetch_offsets(cluster, possible, possible.affected_groups)
     faults: dict[GroupTopicPartition, RowError] = {}
     for row in possible.rows:
         commit = commit_of(now, row)

@@ -268,7 +268,7 @@ def reset(
 def _without_offsets(plan: ChangePlan, named: Collection[str]) -> list[Refusal]:
     """A refusal for each named group of a framework without offsets to move, such as Connect's workers."""
     concerned = {*plan.affected_groups, *(group.name for group in plan.groups if committed(group))}
-    idle = (group for group in plan.groups if group.name in named and group.name not in concerned)
+    idle = (g for g in plan.groups if g.name in named and g.name not in concerned and not g.is_share)
     owned = ((group.name, foreign_owner(group)) for group in idle)
     return [Refusal(name, refuse_foreign_owner(name, owner)) for name, owner in owned if owner]
 

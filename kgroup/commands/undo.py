@@ -22,6 +22,7 @@ from kgroup.changes.undo import (
     last_change,
     not_undoable,
     plan_undo,
+    share_groups,
 )
 from kgroup.cli.panels import FILE_SINK, what_option
 from kgroup.cluster.writes import ChangingCluster
@@ -166,7 +167,8 @@ def undo(
 def _planned(cluster: ChangingCluster, how: Change, entry: JournalEntry, *, named: bool) -> PlannedChange[UndoPlan]:
     """The plan at this moment. ``named`` is whether the command line names the change."""
     undo_plan = plan_undo(cluster, entry)
-    refusals = moved_since(undo_plan.traces, entry.id) if MOVED_SINCE not in (how.accept or ()) else []
+    accepted = MOVED_SINCE in (how.accept or ())
+    refusals = [] if accepted else moved_since(undo_plan.traces, entry.id, share_groups(entry))
     if not named and entry.who != whoami():
         refusals.append(Refusal(None, _not_yours(entry)))
     context = ChangeContext(

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from kgroup.model.commit import Commit
 from kgroup.model.groups import Group, LogRange, RowError
 from kgroup.model.records import OffsetRange, merged
+from kgroup.model.share_group import BrokerLag
 from kgroup.model.topic_partition import GroupTopicPartition, TopicPartition
 from kgroup.support.units import some_of
 
@@ -38,6 +39,8 @@ class ChangeRow(msgspec.Struct, frozen=True, gc=False):
     """The commit that verification found; None if there was none, or if it could not be read."""
     unread: bool = False
     """Whether ``read_back`` could not be read."""
+    counted: BrokerLag | None = None
+    """The lag before the change of a share group, whose start offsets the commits are; None for other groups."""
 
     @property
     def tp(self) -> TopicPartition:
@@ -59,14 +62,39 @@ class ChangeRow(msgspec.Struct, frozen=True, gc=False):
     def skipped(self) -> int | None:
         """The number of unread offsets that the group will not read; None if the old or new commit is None.
 
-        Offsets below the log start do not count: old 5, log [100, 120), new 110 skips 10.
+        Offsets below the log start do not count: old 5, log [100, 120), new 110 skips 10. Of a share group at most:
+        old 0, new 10 and a lag of 3 skip 3, if what is not done is below 10.
         """
-        return None if self.old is None or self.new is None else _skipped(self.old.offset, self.new.offset, self.log)
+        if self.old is None or self.new is None:
+            return None
+        skipped = _skipped(self.old.offset, self.new.offset, self.log)
+        if self.counted is None:
+            return skipped
+        return None if self.counted.lag is None else min(skipped, self.counted.lag)
 
     @property
     def repeated(self) -> int | None:
-        """The number of committed offsets that the group will read again; None if the old or new commit is None."""
-        return None if self.old is None or self.new is None else _repeated(self.old.offset, self.new.offset, self.log)
+        """The number of committed offsets that the group will read again; None if the old or new commit is None.
+
+        Of a share group these are all offsets from the new start that are done, at most: old 0, new 0, log [0, 20) and
+        a lag of 3 repeat 17, because the delivery states are deleted.
+        """
+        if self.old is None or self.new is None:
+            return None
+        if self.counted is None:
+            return _repeated(self.old.offset, self.new.offset, self.log)
+        if self.log is None or self.counted.lag is None:
+            return None
+        skipped = _skipped(self.old.offset, self.new.offset, self.log)
+        return max(0, self.log.end - self.new.offset - max(0, self.counted.lag - skipped))
+
+    @property
+    def skipped_range(self) -> OffsetRange | None:
+        """The offsets that it jumps over and that the log holds; those of a share group may have been done already."""
+        if self.old is None or self.new is None or not self.skipped:
+            return None
+        count = _skipped(self.old.offset, self.new.offset, self.log)
+        return OffsetRange(*self.tp, self.new.offset - count, self.new.offset)
 
     @property
     def gone(self) -> int | None:
@@ -115,6 +143,13 @@ class ChangePlan(msgspec.Struct, frozen=True, dict=True):
     """The new type of groups, which are converted after their rows are done."""
     configs: Mapping[str, Mapping[str, str | None]] = msgspec.field(default_factory=dict)
     """Dynamic configs of groups to be set; the value None deletes one."""
+    created_share: frozenset[str] = frozenset()
+    """Those of ``created`` that become share groups."""
+
+    @cached_property
+    def share(self) -> frozenset[str]:
+        """The share groups: the commits in their rows are start offsets."""
+        return self.created_share | {group.name for group in self.groups if group.is_share}
 
     @property
     def whole(self) -> frozenset[str]:
@@ -157,13 +192,7 @@ class ChangePlan(msgspec.Struct, frozen=True, dict=True):
     @property
     def skipped_ranges(self) -> list[OffsetRange]:
         """The ranges that the plan skips and that the log still holds, merged."""
-        return merged(
-            {
-                OffsetRange(*row.tp, row.new.offset - row.skipped, row.new.offset)
-                for row in self.rows
-                if row.new and row.skipped and not row.error
-            }
-        )
+        return merged({each for row in self.rows if not row.error and (each := row.skipped_range)})
 
     @cached_property
     def moves(self) -> tuple[int, int]:

@@ -73,9 +73,7 @@ def _by_type(group: Group | ListedGroup) -> Owner | None:
         return Owner(
             "a share group",
             '(group type "share")',
-            "It has no committed offsets; where it starts is moved with Kafka's own tool:\n"
-            f"kafka-share-groups.sh --bootstrap-server BROKER --reset-offsets --group {name} "
-            "--all-topics --to-earliest --dry-run",
+            "It has no committed offsets; reset and delete-offsets change where it starts.",
         )
     if group.type == "streams":
         return Owner(

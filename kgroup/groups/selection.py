@@ -115,6 +115,11 @@ def named_groups(selection: Groups) -> frozenset[str] | None:
     return frozenset(names_of(selection)) if names_only(selection) else None
 
 
+def chooses_type(selection: Groups, kind: str) -> bool:
+    """Whether ``--type`` names this type; False without the option."""
+    return kind in [word.lower() for word in _words(selection.type)]
+
+
 def check_selection(selection: Selection) -> None:
     """Raise UsageError for an invalid selection, before any request to the cluster."""
     check_groups(selection)
@@ -299,11 +304,15 @@ def _folded(word: str) -> str:
 
 
 class SelectedGroups(msgspec.Struct, frozen=True):
-    """Groups with their commits, and failures. ``created`` are the names of groups that do not exist yet."""
+    """Groups with their commits, and failures. ``created`` are the names of groups that do not exist yet.
+
+    ``share`` is whether those become share groups.
+    """
 
     groups: tuple[Group, ...]
     errors: tuple[RowError, ...]
     created: frozenset[str] = frozenset()
+    share: bool = False
 
     @property
     def unread(self) -> dict[GroupTopicPartition, RowError]:
@@ -321,10 +330,10 @@ class SelectedGroups(msgspec.Struct, frozen=True):
 
 
 def without_unread_groups(
-    groups: Iterable[Group], errors: Sequence[RowError], created: Collection[str] = ()
+    groups: Iterable[Group], errors: Sequence[RowError], created: Collection[str] = (), *, share: bool = False
 ) -> SelectedGroups:
     """The groups without those that failed as a whole: these cannot be changed, even with --partial."""
     unread = {error.group for error in errors if error.topic is None}
     return SelectedGroups(
-        tuple(group for group in groups if group.name not in unread), tuple(errors), frozenset(created)
+        tuple(group for group in groups if group.name not in unread), tuple(errors), frozenset(created), share
     )

@@ -48,12 +48,14 @@ class UndoRow(JournalRow, frozen=True):
     """One row of the change, and the commit now; None is no commit.
 
     ``confirmed`` is whether the broker acknowledged the row. If not, its answer was lost, or kgroup died before it
-    recorded the result. ``unread`` is the error of reading the present commit, None if it was read.
+    recorded the result. ``unread`` is the error of reading the present commit, None if it was read. ``worked`` is
+    whether a share group has done records since the change, although its start offset is still the one it set.
     """
 
     now: Commit | None
     confirmed: bool = True
     unread: RowError | None = None
+    worked: bool = False
 
     @property
     def is_back(self) -> bool:
@@ -75,7 +77,7 @@ class UndoRow(JournalRow, frozen=True):
     @property
     def moved(self) -> bool:
         """Whether the committed offset was moved again after the change, by the group itself or another client."""
-        return self.unread is None and not self.is_back and self.now != self.after
+        return self.unread is None and not self.is_back and (self.worked or self.now != self.after)
 
 
 _UndoesChangeId = Annotated[str | None, "The change that is undone; null if the offsets of a past time are restored."]
@@ -192,25 +194,35 @@ def outside_note(before: Commit | None, log: LogRange | None) -> str | None:
     return f"{where} now: auto.offset.reset decides"
 
 
-def moved_since(traces: Sequence[UndoRow], change_id: str) -> list[Refusal]:
-    """A refusal for each group with offsets that were moved since the change; it has the price, and the other way."""
+def moved_since(traces: Sequence[UndoRow], change_id: str, share: Collection[str] = ()) -> list[Refusal]:
+    """A refusal for each group with offsets that were moved since the change; it has the price, and the other way.
+
+    No catch-up delivers what was skipped of ``share`` groups.
+    """
     by_group: dict[str, list[UndoRow]] = {}
     for trace in traces:
         if trace.moved:
             by_group.setdefault(trace.group, []).append(trace)
-    return [Refusal(group, _refusal(group, moved, change_id)) for group, moved in by_group.items()]
+    return [
+        Refusal(group, _refusal(group, moved, change_id, delivers=group not in share))
+        for group, moved in by_group.items()
+    ]
 
 
-def _refusal(group: str, moved: Sequence[UndoRow], change_id: str) -> Refused:
+def _refusal(group: str, moved: Sequence[UndoRow], change_id: str, *, delivers: bool) -> Refused:
     lines = [
-        f"{t.tp}  was {_offset(t.before)}, changed to {_offset(t.after)}, now {_offset(t.now)}" for t in moved[:_NAMED]
+        f"{t.tp}  was {_offset(t.before)}, changed to {_offset(t.after)}, now {_offset(t.now)}"
+        + (", with records after it that are done" if t.worked else "")
+        for t in moved[:_NAMED]
     ]
     if len(moved) > _NAMED:
         lines.append(f"{len(moved) - _NAMED} more partitions")
     again = sum(_read_since(t) for t in moved)
     anyway = "--accept moved-since restores the offsets from before the change anyway"
     anyway += f": up to {plural(again, 'offset')} read again." if again else "."
-    skipped = any(t.before and t.after and t.now and t.before.offset < t.after.offset <= t.now.offset for t in moved)
+    skipped = delivers and any(
+        t.before and t.after and t.now and t.before.offset < t.after.offset <= t.now.offset for t in moved
+    )
     deliver = Hint(
         "To deliver what that change skipped, without moving the group: {}",
         ("catchup", "start", group, "--skipped-by", change_id),

@@ -18,6 +18,7 @@ from kgroup.groups.selection import (
     GroupChoice,
     Selection,
     check_expected,
+    chooses_type,
     names_of,
     names_only,
     select_groups,
@@ -47,9 +48,17 @@ class ListedGroups(msgspec.Struct, frozen=True):
 
 
 def choose_groups(
-    reporter: Reporter, cluster: Cluster, which: Selection, *, all_types: bool = False, queries: bool = True
+    reporter: Reporter,
+    cluster: Cluster,
+    which: Selection,
+    *,
+    all_types: bool = False,
+    queries: bool = True,
+    share: bool = False,
 ) -> ListedGroups:
     """The groups that ``which`` selects, ordered by name; with ``all_types`` also the context's ``queries``.
+
+    With ``share``, the topics that narrow the selection are looked for in share groups too.
 
     Raises NotFound and NotAuthorized as ``kgroup.groups.selection`` does, and Refused if ``--expect`` is another
     number, and NotFound for topics that do not exist and that no group uses. If no group matches and a broker did not
@@ -71,7 +80,9 @@ def choose_groups(
     if which.topic:
         missing = cluster.check_topics(which.topics.names)
         # This user may describe these topics, checked above; hidden commits on other topics do not matter here.
-        request = SnapshotRequest(logs=False, generation_budget_s=0, hidden_budget_s=0, all_types=all_types)
+        request = SnapshotRequest(
+            logs=False, generation_budget_s=0, hidden_budget_s=0, all_types=all_types, share=share
+        )
         about: set[str] = set()
         for at in range(0, len(groups), GROUPS_AT_A_TIME):
             snapshot = cluster.describe(groups[at : at + GROUPS_AT_A_TIME], request)
@@ -131,7 +142,7 @@ def snapshots(
     if names_only(which) and not which.topic:
         yield _by_name(cluster, which, request, verb)
         return
-    listed = describable_groups(reporter, cluster, which, verb, all_types=request.all_types)
+    listed = describable_groups(reporter, cluster, which, verb, all_types=request.all_types, share=request.share)
     yield from batches(cluster, listed, request, at_a_time)
 
 
@@ -143,10 +154,14 @@ def describable_groups(
     *,
     all_types: bool = False,
     queries: bool = True,
+    share: bool = False,
 ) -> ListedGroups:
-    """The groups that ``which`` selects and kgroup can describe. Raises as ``snapshots`` does."""
-    listed = choose_groups(reporter, cluster, which, all_types=all_types, queries=queries)
-    foreign = exclude_foreign(reporter, which, listed.groups, verb=verb, all_types=all_types)
+    """The groups that ``which`` selects and kgroup can describe. Raises as ``snapshots`` does.
+
+    With ``share`` the share groups are among them that are named, or that ``--type share`` chooses.
+    """
+    listed = choose_groups(reporter, cluster, which, all_types=all_types, queries=queries, share=share)
+    foreign = exclude_foreign(reporter, which, listed.groups, verb=verb, all_types=all_types, share=share)
     return ListedGroups(tuple(group for group in listed.groups if group.name not in foreign), listed.errors)
 
 
@@ -209,7 +224,7 @@ def _by_name(cluster: Cluster, which: Selection, request: SnapshotRequest, verb:
         return snapshot
     listing = cluster.list_groups()
     of_them = [group for group in listing.groups if group.name in missing]
-    refuse_foreign(of_them, verb, all_types=request.all_types)
+    refuse_foreign(of_them, verb, share=request.of_share)
     if share := [group for group in of_them if group.type == SHARE]:
         # Where share groups are switched off, the brokers do not say which of all names is one.
         again = cluster.describe(share, request)
@@ -237,17 +252,22 @@ def exclude_foreign(
     verb: str = "",
     *,
     all_types: bool = False,
+    share: bool = False,
 ) -> frozenset[str]:
     """The names of the share and streams groups among these, with a note. Raises Refused for a named one.
 
-    With ``all_types`` share groups are none of them.
+    With ``all_types`` share groups are none of them; with ``share`` those are not that are chosen as share groups.
     """
-    foreign = [group for group in groups if _is_foreign(group, all_types=all_types)]
-    refuse_foreign([group for group in foreign if group.name in names_of(which)], verb, all_types=all_types)
+    named = names_of(which)
+    typed = share and chooses_type(which, SHARE)
+    foreign = [
+        group for group in groups if _is_foreign(group, share=all_types or typed or (share and group.name in named))
+    ]
+    refuse_foreign([group for group in foreign if group.name in named], verb)
     if foreign:
         hint = Hint("{}", ("list", *([source] if source else ())))
-        what = "streams group" if all_types else "share or streams group"
-        reporter.note(f"left out, {plural(len(foreign), what)}: {hint}")
+        what = "streams group" if all_types or typed else "share or streams group"
+        reporter.note(f"left out, {plural(len(foreign), what)}: {hint}{_BY_TYPE if share and not typed else ''}")
     return frozenset(group.name for group in foreign)
 
 
@@ -258,12 +278,8 @@ def _without_vanished(cluster: Cluster, snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, errors=(*errors, *cluster.denied(filter(None, missing))))
 
 
+_BY_TYPE = "; --type share chooses share groups"
 _THEIR_FLAGS = {
-    "share": {
-        "reset": "--reset-offsets --dry-run --all-topics --to-earliest",
-        "delete": "--delete",
-        "delete-offsets": "--delete-offsets --topic TOPIC",
-    },
     "streams": {
         "reset": "--reset-offsets --dry-run --all-input-topics --to-earliest",
         "delete": "--delete",
@@ -272,22 +288,22 @@ _THEIR_FLAGS = {
 }
 
 
-def _is_foreign(group: ListedGroup, *, all_types: bool) -> bool:
-    return group.type not in (*DESCRIBED_TYPES, QUERY, *((SHARE,) if all_types else ()))
+def _is_foreign(group: ListedGroup, *, share: bool) -> bool:
+    return group.type not in (*DESCRIBED_TYPES, QUERY, *((SHARE,) if share else ()))
 
 
 _NO_OFFSETS = "this verb needs committed offsets, and a share group has none"
 _NOT_KNOWN = "kgroup reads and changes classic and consumer groups only"
 
 
-def refuse_foreign(groups: Sequence[ListedGroup], verb: str = "", *, all_types: bool = False) -> None:
+def refuse_foreign(groups: Sequence[ListedGroup], verb: str = "", *, share: bool = False) -> None:
     """Raise Refused for a group of another type, with the command of Kafka's tool that corresponds to ``verb``.
 
     For a verb without a corresponding command (the default) that is the command that describes the group. With
-    ``all_types`` a share group is not refused.
+    ``share`` a share group is not refused.
     """
     for group in groups:
-        if _is_foreign(group, all_types=all_types):
+        if _is_foreign(group, share=share):
             flags = _THEIR_FLAGS.get(group.type, {}).get(verb, "--describe")
             raise Refused(
                 f"{group.name} is a {group.type} group: {_NO_OFFSETS if group.type == SHARE else _NOT_KNOWN}",

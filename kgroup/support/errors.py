@@ -81,8 +81,8 @@ SUBSCRIBED = refusal_code(
 FOREIGN_OWNER = refusal_code(
     "foreign-owner",
     "changes",
-    "A framework owns the offsets: Connect, Streams, Flink, Spark, or a share group.",
-    "Use the framework's tool, which the message names. Changes of share and streams groups are always refused.",
+    "A framework owns the offsets: Connect, Streams, Flink or Spark. Or the group is of a type that the verb lacks.",
+    "Use the framework's tool, which the message names. Changes of streams groups are always refused.",
 )
 MOVED_SINCE = refusal_code(
     "moved-since",

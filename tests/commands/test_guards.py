@@ -641,15 +641,15 @@ def test_a_named_framework_without_offsets(
 @pytest.mark.parametrize(
     ("verb", "tool"), [("reset", "--reset-offsets"), ("delete", "--delete "), ("delete-offsets", "--delete-offsets")]
 )
-def test_share_group(world: KafkaWorld, name: Name, topic: str, kgroup: CommandLine, verb: str, tool: str) -> None:
-    """Not even with --accept: it has no committed offsets that could be moved. Kafka's tool for the verb is named."""
-    group = name("share")
-    world.share_group(group, topic)
+def test_streams_group(world: KafkaWorld, name: Name, topic: str, kgroup: CommandLine, verb: str, tool: str) -> None:
+    """Not even with --accept: its state belongs to its offsets. Kafka's tool for the verb is named."""
+    group = name("streams")
+    world.streams_group(group, topic, stopped=True)
     for accepted in ((), ("--accept", "foreign-owner", "--execute")):
         result = kgroup(*change(verb, topic, group), *accepted, exit_code=6)
-        assert "share group" in result.stderr
+        assert "streams group" in result.stderr
         assert "[foreign-owner]" in result.stderr
-        (hint,) = (line for line in result.stderr.splitlines() if "kafka-share-groups.sh" in line)
+        (hint,) = (line for line in result.stderr.splitlines() if "kafka-streams-groups.sh" in line)
         assert f" {tool}" in hint
         assert "--accept" not in result.stderr
         assert "--execute" not in hint

@@ -165,9 +165,6 @@ def test_how_long_it_was_idle_is_not_known(kgroup: CommandLine, world: KafkaWorl
 @pytest.mark.parametrize(
     "words",
     [
-        ("reset", "--all-topics", "--to-earliest", "--execute"),
-        ("delete", "--execute"),
-        ("delete-offsets", "--topic", "orders", "--execute"),
         ("migrate", "--execute"),
         ("catchup", "start", "--to-topic", "elsewhere"),
         ("evict", "--all-members", "--execute"),

@@ -137,9 +137,7 @@ def test_others_are_left_alone(given: Group | ListedGroup) -> None:
          ('(client id "connector-consumer-s3-archive-12"). Connect moves its offsets itself:',
           "PUT /connectors/s3-archive/stop, then PATCH /connectors/s3-archive/offsets")),
         (ListedGroup("my q", "share", "Stable", "share", None), "my q is a share group",
-         ("(group type \"share\"). It has no committed offsets; where it starts is moved with Kafka's own tool:",
-          "kafka-share-groups.sh --bootstrap-server BROKER --reset-offsets --group 'my q' --all-topics --to-earliest"
-          " --dry-run")),
+         ('(group type "share"). It has no committed offsets; reset and delete-offsets change where it starts.',)),
         (group("app", assignor="stream"), "app belongs to Kafka Streams",
          ('(assignor "stream"). Its state and internal topics belong to its offsets. With the application stopped:',
           "kafka-streams-application-reset.sh --bootstrap-server BROKER --application-id app --input-topics TOPICS"

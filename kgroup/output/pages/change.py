@@ -31,6 +31,7 @@ from kgroup.model.groups import Group, RowError
 from kgroup.model.outcome import Outcome
 from kgroup.model.reporter import Reporter
 from kgroup.model.streaming_query import is_query
+from kgroup.output.pages.share_changes import share_blocks
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.command_line import CommandLine
 from kgroup.support.errors import NOT_EMPTY, SUBSCRIBED
@@ -146,6 +147,7 @@ def screen(result: Result, wording: Wording, table: Sequence[Block] | None = Non
         LabelledLine("UNUSUAL", line) if not at else Text((" " * 9 + line,))
         for at, line in enumerate(result.plan.unusual)
     ]
+    blocks += [] if result.executed else share_blocks(result.plan)
     blocks += [BlankLine(), *wording.before_end] if wording.before_end else []
     refusals = list(_refusal_blocks(result, wording.listed))
     blocks += [BlankLine(), *refusals] if refusals else []

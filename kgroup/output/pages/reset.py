@@ -68,12 +68,13 @@ def with_skipped_records(row: ChangeRow, change_id: str | None, records: Sequenc
 def _skipped_by(row: ChangeRow, records: Sequence[ConsumerRecord] | None) -> tuple[RecordDocument, ...] | None:
     if row.error or row.skipped is None:
         return None
-    if row.skipped == 0 or row.new is None:
+    if (skipped := row.skipped_range) is None:
         return ()
     if records is None:
         return None
-    start, end = row.new.offset - row.skipped, row.new.offset
-    return tuple(record_document(each) for each in records if each.tp == row.tp and start <= each.offset < end)
+    return tuple(
+        record_document(each) for each in records if each.tp == row.tp and skipped.start <= each.offset < skipped.end
+    )
 
 
 def subject(plan: ChangePlan) -> str:
