@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from kgroup.cluster.topic_retention import TopicRetentions
     from kgroup.groups.state_from_log import LoggedState
     from kgroup.model.migration_facts import OpenTransaction
+    from kgroup.model.share_deliveries import Deliveries
 
 HIDDEN_FOR_S = 30.0
 """How long a result about hidden commits is reused, while the broker shows the same commits for the group."""
@@ -232,6 +233,16 @@ class Cluster(ClusterConnection):
         log_s, named = need.log_budget_s, need.span_ms is not None
         deadline = Deadline.after(self._timeout_s + log_s if named else max(self._timeout_s, log_s))
         return self._client.run(read_lag_facts, self._client, self._coordinators, groups, need, back, deadline=deadline)
+
+    def deliveries(self, groups: Mapping[str, Collection[TopicPartition]], budget_s: float) -> dict[str, Deliveries]:
+        """The deliveries of these partitions of share groups, read for at most ``budget_s``."""
+        from kgroup.cluster.share_state.read_deliveries import read_deliveries
+
+        async def read() -> dict[str, Deliveries]:
+            client = self._client.within(Deadline.after(budget_s + self._timeout_s))  # as in ``group_logs``
+            return await read_deliveries(client, groups, Deadline.after(budget_s))
+
+        return self._ask(read)
 
     @property
     def brokers(self) -> Mapping[int, Broker]:

@@ -1,5 +1,6 @@
 """Scan partitions of ``__consumer_offsets`` backwards from their ends, in growing windows, within limits.
 
+Another topic whose keys begin with a type and a group can be scanned too.
 All partitions are read in parallel, with one scan for all groups. Each group has a ``Visitor``, which decides what to
 keep of its records. The first window has 64 offsets. Each next one is four times as long while windows hold few
 records, because compaction leaves few of billions of offsets. The topic is read *uncommitted*: group records are never
@@ -185,9 +186,11 @@ class PartitionScan:
         log: LogRange | KgroupError,
         groups: tuple[str, ...] = (),
         name: str | None = None,
+        topic: str = OFFSETS_TOPIC,
     ) -> None:
         self.number = number
-        self.name = f"{OFFSETS_TOPIC}:{number}" if name is None else name
+        self.tp = TopicPartition(topic, number)
+        self.name = str(self.tp) if name is None else name
         self.groups = groups
         self.log = log
         self.start = self.whole_from = log.end if isinstance(log, LogRange) else 0
@@ -234,7 +237,7 @@ class PartitionScan:
         if not isinstance(self.log, LogRange):
             return
         fetcher = _Fetcher(
-            client, self.number, self._leader, KeyFilter(handlers, runs), budget, byte_budget or ByteBudget()
+            client, self.tp, self._leader, KeyFilter(handlers, runs), budget, byte_budget or ByteBudget()
         )
         size, floor = _FIRST_WINDOW, self.log.start if floor is None else floor
         try:
@@ -278,7 +281,7 @@ class _Fetcher(msgspec.Struct, frozen=True):
     """Fetches windows of one partition from its leader (None: it has none now)."""
 
     client: CoordinatorClient
-    number: int
+    tp: TopicPartition
     leader: int | None
     key_filter: KeyFilter
     budget: Deadline
@@ -306,13 +309,13 @@ class _Fetcher(msgspec.Struct, frozen=True):
         """Add one response's records to the window; returns the offset after the last record."""
         if self.leader is None:
             raise Unreachable("has no leader now")
-        request = fetch_request({TopicPartition(OFFSETS_TOPIC, self.number): position}, _FETCH_BYTES)
+        request = fetch_request({self.tp: position}, _FETCH_BYTES)
         answer = await self.client.send(request, self.leader, self.budget.left_ms)
         if isinstance(answer, BaseException):
             raise self.client.failure(answer, self.leader)
         row = answer.responses[0].partitions[0]
         if row.error_code != NONE:
-            raise topic_error(row.error_code, OFFSETS_TOPIC, operation="Read")
+            raise topic_error(row.error_code, self.tp.topic, operation="Read")
         raw = row.records or b""
         self.byte_budget.fetched += len(raw)
         offsets = LogRange(position, window.offsets.end)

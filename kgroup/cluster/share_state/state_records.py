@@ -1,0 +1,122 @@
+"""Decode the records of ``__share_group_state``, and fold those of one partition of a share group. Pure.
+
+Layouts: ``share-coordinator/src/main/resources/common/message/*.json`` of Kafka 4.1-4.4. Fields that no reader needs
+are skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import heappop, heappush
+from itertools import pairwise
+
+import msgspec
+from msgspec.structs import replace
+
+from kgroup.cluster.byte_reader import FAULTS, ByteReader, MalformedRecord, raw_topic_id
+from kgroup.cluster.offsets_topic.decode import key_prefix
+from kgroup.model.share_deliveries import DeliveryBatch, DeliveryState, PartitionDeliveries
+
+SNAPSHOT, UPDATE = 0, 1
+"""The int16 at the start of a key. Group, topic id and partition follow."""
+
+_STATES = {
+    0: DeliveryState.AVAILABLE,
+    2: DeliveryState.ACKNOWLEDGED,
+    3: DeliveryState.ARCHIVING,
+    4: DeliveryState.ARCHIVED,
+}
+_SNAPSHOT_HEAD, _TIMES, _UPDATE_HEAD = 12, 16, 8
+_TYPE_BYTES = 2
+_HIGHEST = 2**63 - 1
+
+
+class StateWritten(msgspec.Struct, frozen=True):
+    """A snapshot replaces the state, an update is laid over it.
+
+    ``start`` None: a snapshot has no start offset yet, an update does not change it.
+    """
+
+    is_snapshot: bool
+    start: int | None
+    batches: tuple[DeliveryBatch, ...]
+
+
+def key_tail(group: str, topic_id: str, partition: int) -> bytes:
+    """The key of a partition's records after their type, which only its records have."""
+    return key_prefix(SNAPSHOT, group)[_TYPE_BYTES:] + raw_topic_id(topic_id) + partition.to_bytes(4)
+
+
+def decode(key: bytes, value: bytes | None) -> StateWritten:
+    """The record of a snapshot or an update; deleted is as a snapshot without a state. Raises MalformedRecord."""
+    is_snapshot = int.from_bytes(key[:_TYPE_BYTES]) == SNAPSHOT
+    if value is None:
+        return StateWritten(is_snapshot, None, ())
+    reader = ByteReader(value)
+    try:
+        if version := reader.i16():
+            raise MalformedRecord(f"a share state has version {version}, newer than this program")
+        reader.take(_SNAPSHOT_HEAD if is_snapshot else _UPDATE_HEAD)  # epochs
+        start = reader.i64()
+        reader.take(_TIMES if is_snapshot else 0)
+        batches = reader.compact_array(lambda: _batch(reader))
+        reader.tags()
+    except FAULTS as error:
+        raise MalformedRecord(f"a share state cannot be decoded: {error}") from error
+    return StateWritten(is_snapshot, start if start >= 0 else None, batches)
+
+
+def _batch(reader: ByteReader) -> DeliveryBatch:
+    first, last, state, count = reader.i64(), reader.i64(), _STATES.get(number := reader.i8()), reader.i16()
+    reader.tags()
+    if state is None or not 0 <= first <= last:
+        raise MalformedRecord(f"offsets {first} to {last} have the delivery state {number}")
+    return DeliveryBatch(first, last, state, count)
+
+
+def fold(records: Iterable[StateWritten], since_ms: int | None = None) -> PartitionDeliveries | None:
+    """The state after these records of one partition, in log order; None without a snapshot among them."""
+    start, known = None, False
+    layers: list[DeliveryBatch | _Nothing] = []
+    for record in records:
+        if record.is_snapshot:
+            layers.append(_Nothing(0 if record.start is None else record.start))
+            start, known = record.start, True
+        elif record.start is not None:
+            start = record.start
+        layers += record.batches
+    if not known:
+        return None
+    batches: list[DeliveryBatch] = []
+    for each in _topmost(layers):
+        if start is not None and each.first < start and not each.is_archived:
+            if each.last < start:
+                continue
+            each = replace(each, first=start)
+        last = batches[-1] if batches else None
+        if last and (last.last + 1, last.state, last.count) == (each.first, each.state, each.count):
+            batches[-1] = replace(last, last=each.last)
+        else:
+            batches.append(each)
+    return PartitionDeliveries(start, tuple(batches), since_ms)
+
+
+class _Nothing(msgspec.Struct, frozen=True):
+    """What a snapshot leaves of the state before it: nothing from its start offset on."""
+
+    first: int
+    last: int = _HIGHEST
+
+
+def _topmost(layers: Sequence[DeliveryBatch | _Nothing]) -> Iterator[DeliveryBatch]:
+    """The batches, in the order of their offsets, cut so that they do not overlap: later layers hide earlier ones."""
+    edges = sorted({edge for each in layers for edge in (each.first, each.last + 1)})
+    waiting = sorted(range(len(layers)), key=lambda at: layers[at].first, reverse=True)
+    open_: list[int] = []
+    for first, end in pairwise(edges):
+        while waiting and layers[waiting[-1]].first == first:
+            heappush(open_, -waiting.pop())
+        while open_ and layers[-open_[0]].last < first:
+            heappop(open_)
+        if open_ and isinstance(top := layers[-open_[0]], DeliveryBatch):
+            yield replace(top, first=first, last=end - 1)

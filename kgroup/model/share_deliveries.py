@@ -1,0 +1,80 @@
+"""What ``__share_group_state`` holds of a share group's records: how often each was delivered, and what became of it.
+
+Who holds a record now is never written. What lies below the start offset is done, or archived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from kgroup.model.topic_partition import TopicPartition
+from kgroup.support.json_types import ExplainedEnum
+
+
+class DeliveryState(ExplainedEnum):
+    """What became of a record of a share group."""
+
+    AVAILABLE = "available", "it was delivered and came back; a member may hold it again"
+    ACKNOWLEDGED = "acknowledged", "it was accepted"
+    ARCHIVING = "archiving", "it is being written to the dead-letter topic"
+    ARCHIVED = "archived", "it is not delivered again: given up, rejected, or a transaction's marker"
+
+
+class DeliveryBatch(msgspec.Struct, frozen=True, gc=False):
+    """The offsets [first, last], which share a state and the number of their deliveries. Some may hold no record."""
+
+    first: int
+    last: int
+    state: DeliveryState
+    count: int
+
+    @property
+    def is_archived(self) -> bool:
+        return self.state in (DeliveryState.ARCHIVED, DeliveryState.ARCHIVING)
+
+    @property
+    def is_retried(self) -> bool:
+        return self.state is DeliveryState.AVAILABLE and self.count > 0
+
+    def is_last_attempt(self, limit: int | None) -> bool:
+        """Whether it is archived when its next delivery fails; False if the limit is not known."""
+        return self.is_retried and limit is not None and self.count >= limit - 1
+
+
+class PartitionDeliveries(msgspec.Struct, frozen=True):
+    """Batches that do not overlap, in the order of their offsets; below ``start`` only archived ones.
+
+    ``start`` is the start offset, None before the first record is done. ``since_ms`` is the time from which on the log
+    has everything; older records that were archived, and are below the start offset, are not known.
+    """
+
+    start: int | None = None
+    batches: tuple[DeliveryBatch, ...] = ()
+    since_ms: int | None = None
+
+    @property
+    def retried(self) -> int:
+        """The offsets that were delivered and came back, those on their last attempt too."""
+        return _offsets(each for each in self.batches if each.is_retried)
+
+    @property
+    def archived(self) -> int:
+        """The offsets that are not delivered again; markers of transactions are among them."""
+        return _offsets(each for each in self.batches if each.is_archived)
+
+    def last_attempts(self, limit: int | None) -> int | None:
+        """The offsets whose next delivery is the last one; None if the limit is not known."""
+        return None if limit is None else _offsets(each for each in self.batches if each.is_last_attempt(limit))
+
+
+class Deliveries(msgspec.Struct, frozen=True):
+    """The deliveries of a share group; a partition that is not in ``partitions`` is unknown, and ``unread`` is why."""
+
+    partitions: Mapping[TopicPartition, PartitionDeliveries] = {}
+    unread: str | None = None
+
+
+def _offsets(batches: Iterable[DeliveryBatch]) -> int:
+    return sum(each.last - each.first + 1 for each in batches)
