@@ -20,6 +20,7 @@ from kgroup.model.reporter import Reporter
 from kgroup.output.pages.describe import LogSource, outcome
 from kgroup.output.pages.describe_records import DescribePart
 from kgroup.output.watch.request import Refresh, Watch, WatchedVerb, watched
+from kgroup.queries.deliveries import with_deliveries
 from kgroup.queries.log_options import FromLog, warn_of_clocks
 from kgroup.queries.snapshots import GROUPS_AT_A_TIME, batches, describable_groups, snapshots
 from kgroup.queries.verdicts import MOST_GROUPS, GroupVerdicts, read_generations, read_verdicts
@@ -74,6 +75,11 @@ class DescribeView:
             offsets, offsets, generation_budget_s=scan_s if dated else 0, all_types=True, settings=offsets
         )
 
+    def shows_deliveries(self, output: Format) -> bool:
+        """Whether the output has a place for the deliveries of a share group."""
+        shown = self.part in (DescribePart.PAGE, DescribePart.OFFSETS) and output.is_page
+        return shown or output in (Format.JSON, Format.YAML)
+
     def judges(self, output: Format) -> bool:
         """Whether the output has a place for a verdict."""
         if output in (Format.JSON, Format.YAML):
@@ -106,6 +112,7 @@ def describe(
 
     Rights: DESCRIBE G; DESCRIBE T
     More rights: READ __consumer_offsets: generation, status, rates, session timeouts; READ T: ages;
+    READ __share_group_state: deliveries of share groups;
     DESCRIBE_CONFIGS T: retention left; DESCRIBE other groups: who reads the same topics; READ ledger: pending
     catch-ups; DESCRIBE_CONFIGS cluster: quotas; DESCRIBE transactional ids: who holds an open transaction
     """
@@ -230,7 +237,7 @@ def _outcomes(
             if note not in said:
                 run.reporter.note(note)
                 said.add(note)
-        groups = list(judgement.groups)
+        groups = list(with_deliveries(cluster, judgement.groups, scan_s if view.shows_deliveries(run.format) else 0))
         pages = [groups]
         if run.format.is_page:
             groups.sort(key=lambda group: -(group.totals.lag or 0))

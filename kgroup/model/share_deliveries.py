@@ -19,7 +19,7 @@ class DeliveryState(ExplainedEnum):
     AVAILABLE = "available", "it was delivered and came back; a member may hold it again"
     ACKNOWLEDGED = "acknowledged", "it was accepted"
     ARCHIVING = "archiving", "it is being written to the dead-letter topic"
-    ARCHIVED = "archived", "it is not delivered again: given up, rejected, or a transaction's marker"
+    ARCHIVED = "archived", "it is not delivered again: rejected, at the delivery limit, or a transaction's marker"
 
 
 class DeliveryBatch(msgspec.Struct, frozen=True, gc=False):
@@ -74,6 +74,11 @@ class Deliveries(msgspec.Struct, frozen=True):
 
     partitions: Mapping[TopicPartition, PartitionDeliveries] = {}
     unread: str | None = None
+
+    @property
+    def since_ms(self) -> int | None:
+        """The time from which on the log has everything of all its partitions."""
+        return max((each.since_ms for each in self.partitions.values() if each.since_ms is not None), default=None)
 
 
 def _offsets(batches: Iterable[DeliveryBatch]) -> int:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from kgroup.support.errors import refusal_code
+
+if TYPE_CHECKING:
+    from kgroup.model.share_deliveries import Deliveries
 
 SHARE = "share"
 """The type of such a group."""
@@ -55,7 +60,15 @@ class ShareSettings(msgspec.Struct, frozen=True):
 
 
 class ShareGroup(msgspec.Struct, frozen=True):
-    """What was read of a share group only. ``settings`` is None if not read; ``unread`` is why, None if not wanted."""
+    """What was read of a share group only. ``settings`` is None if not read; ``unread`` is why, None if not wanted.
+
+    ``deliveries`` is None if not wanted.
+    """
 
     settings: ShareSettings | None = None
     unread: str | None = None
+    deliveries: Deliveries | None = None
+
+    @property
+    def delivery_limit(self) -> int | None:
+        return None if self.settings is None else self.settings.delivery_limit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from tests.helpers.command_line import CommandLine, QuietReporter, Result
 from tests.helpers.kafka_world import KafkaWorld
 from tests.helpers.members import Member, Members
 from tests.helpers.secure_broker import USERS, SecureBroker, secure_broker
+from tests.helpers.share_consumers import sharer
 from tests.helpers.waiting import wait_for
 
 Right = tuple[ResourceType, str]
@@ -114,6 +116,27 @@ EVERYTHING = (CLUSTER, HISTORY, LEDGER, topic("open"), topic("secret"), group("o
 
 def without(*missing: Right) -> tuple[Right, ...]:
     return tuple(right for right in EVERYTHING if right not in missing)
+
+
+def test_deliveries_of_a_share_group(bob: Bob, settled: KafkaWorld) -> None:
+    """Without READ on their topic they are unknown, with the reason, and nothing else is."""
+    settled.configure_group("shared", share_auto_offset_reset="earliest")
+    with sharer(settled.bootstrap, "shared", "open") as member:
+        member.accept(5)
+    state = topic("__share_group_state")
+
+    def deliveries() -> tuple[str | None, set[int | None]]:
+        (described,) = bob("describe", "shared", "-o", "json").data
+        counts = {row["archived_count"] for row in described["partitions"] if row["committed"] is not None}
+        return described["share"]["deliveries_unknown_reason"], counts
+
+    bob.may(*EVERYTHING, group("shared"))
+    assert deliveries() == ("__share_group_state could not be read: no DESCRIBE on Topic", {None})
+    bob.may_describe(state)
+    assert re.fullmatch(r"__share_group_state:\d+ could not be read: no READ on Topic", deliveries()[0] or "")
+    assert "deliveries unknown: __share_group_state" in bob("describe", "shared").stdout
+    bob.may(*EVERYTHING, group("shared"), state)
+    assert deliveries() == (None, {0})
 
 
 def test_all_rights(bob: Bob) -> None:

@@ -84,8 +84,14 @@ _SPARSE_MEMBERS = frozenset(
 )
 _OF_SHARES = {"COMMITTED": "START", "OWNER": "MEMBERS"}
 """The titles of columns that hold something else of a share group."""
+_DELIVERY_COLUMNS = (
+    Column("RETRIED", right=True, drop=5),
+    Column("LAST-TRY", right=True, drop=5),
+    Column("ARCHIVED", right=True, drop=6),
+)
+"""What a share group has besides."""
 _MEMBERS_NAMED = 3
-_SPARSE_PARTITIONS = frozenset({"STATUS", "TIME-LAG", "LAST-COMMIT"})
+_SPARSE_PARTITIONS = frozenset({"STATUS", "TIME-LAG", "LAST-COMMIT", *(each.title for each in _DELIVERY_COLUMNS)})
 _STATE_COLUMNS = (
     Column("GROUP", fold=True),
     Column("TYPE", drop=5),
@@ -191,8 +197,9 @@ def _page(
     if part is not DescribePart.OFFSETS and group.members:
         yield from _member_blocks(group, verdict, all_rows=verbose or part is DescribePart.MEMBERS, verbose=verbose)
     yield Text((membership_line(group) if group.query is None else checkpoint_line(group.query),))
-    if group.share is not None and (line := settings_line(group.share)) is not None:
-        yield Text((line,))
+    if group.share is not None:
+        lines = (settings_line(group.share), deliveries_line(group.share))
+        yield from (Text((line,)) for line in lines if line)
 
 
 def title(group: Group, state: str | None = None) -> str:
@@ -253,6 +260,18 @@ def settings_line(share: ShareGroup) -> str | None:
     return ", ".join(words.format(value) for words, value in parts if value) or None
 
 
+def deliveries_line(share: ShareGroup) -> str | None:
+    """What RETRIED and ARCHIVED leave out; None if there is nothing to explain."""
+    read = share.deliveries
+    if read is None:
+        return None
+    if read.unread is not None:
+        return f"deliveries unknown: {read.unread}"
+    if not any(each.archived for each in read.partitions.values()):
+        return None
+    return f"archived: all from {rfc3339(read.since_ms, 'seconds')} on; markers of transactions are among them"
+
+
 def membership_line(group: Group) -> str:
     """``3 members, none idle, range assignor, leader enrich-0, coordinator 2 (b2:9092)``."""
     totals = group.totals
@@ -304,6 +323,8 @@ def _partition_blocks(
     columns = _with_wide_columns(_PARTITION_COLUMNS, only=None if verbose else "")
     if group.is_share:
         columns = tuple(replace(each, title=_OF_SHARES.get(each.title, each.title)) for each in columns)
+        columns += _DELIVERY_COLUMNS
+        rows = [(*row, *_delivery_cells(group.share, p.tp)) for row, p in zip(rows, shown, strict=True)]
     yield Table(columns, rows, _SPARSE_PARTITIONS)
     omitted = ranked[len(shown) :]
     if omitted:
@@ -352,6 +373,14 @@ def _partition_row(
         owner.host if owner else None,
         commit.metadata if commit and commit.metadata else None,
     )
+
+
+def _delivery_cells(share: ShareGroup | None, tp: TopicPartition) -> tuple[Cell, Cell, Cell]:
+    state = share.deliveries.partitions.get(tp) if share and share.deliveries else None
+    if state is None or share is None:
+        return None, None, None
+    last = state.last_attempts(share.delivery_limit)
+    return state.retried, Styled(str(last), "warn") if last else last, state.archived
 
 
 def _measurements(row: PartitionLag, verdict: GroupVerdict) -> tuple[Cell, Cell, Cell]:

@@ -78,6 +78,14 @@ class DescribedPartition(msgspec.Struct, frozen=True, gc=False):
     member_count: Annotated[
         Count | None, "Members that the partition is assigned to, several in a share group; null if unknown."
     ]
+    retried_count: Annotated[
+        Count | None, "Offsets that a share group got and gave back, as far as its state has them; null if unknown."
+    ]
+    last_attempt_count: Annotated[Count | None, "Those of them that are archived if their next delivery fails."]
+    archived_count: Annotated[
+        Count | None,
+        "Offsets that a share group does not get again, as far as its state has them; markers are among them.",
+    ]
     error_code: Annotated[str | None, "Why the partition or its commit cannot be read, as a code."]
 
     @classmethod
@@ -86,6 +94,8 @@ class DescribedPartition(msgspec.Struct, frozen=True, gc=False):
     ) -> DescribedPartition:
         """``row`` is its measurement for the verdict, ``logged_ms`` the time of its commit in the log."""
         commit, log, owner = partition.commit, partition.log, partition.owner
+        share = group.share
+        state = share.deliveries.partitions.get(partition.tp) if share and share.deliveries else None
         return cls(
             topic=partition.topic,
             partition=partition.partition,
@@ -104,6 +114,9 @@ class DescribedPartition(msgspec.Struct, frozen=True, gc=False):
             client_id=owner.client_id if owner else None,
             host=owner.host if owner else None,
             member_count=None if group.members is None else len(group.readers.get(partition.tp, ())),
+            retried_count=state.retried if state else None,
+            last_attempt_count=state.last_attempts(share.delivery_limit) if state and share else None,
+            archived_count=state.archived if state else None,
             error_code=partition.error,
         )
 
@@ -167,6 +180,8 @@ class ShareDocument(msgspec.Struct, frozen=True):
     dead_letter_topic_exists: Annotated[bool | None, "Whether that topic exists."]
     dead_letter_topic_enabled: Annotated[bool | None, "Whether that topic is enabled for dead letters of groups."]
     settings_unknown_reason: Annotated[str | None, "Why the settings are unknown."]
+    deliveries_since: Annotated[Instant | None, "From when on the state has all deliveries; null if it was not read."]
+    deliveries_unknown_reason: Annotated[str | None, "Why deliveries are unknown, on some partitions or on all."]
 
     @classmethod
     def of(cls, share: ShareGroup) -> ShareDocument:
@@ -181,6 +196,8 @@ class ShareDocument(msgspec.Struct, frozen=True):
             dead_letter_topic_exists=dead.exists if dead else None,
             dead_letter_topic_enabled=dead.enabled if dead else None,
             settings_unknown_reason=share.unread,
+            deliveries_since=rfc3339(share.deliveries.since_ms) if share.deliveries else None,
+            deliveries_unknown_reason=share.deliveries.unread if share.deliveries else None,
         )
 
 

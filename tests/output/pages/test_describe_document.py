@@ -44,6 +44,9 @@ def test_a_group() -> None:
             client_id="app",
             host=owner.host,
             member_count=1,
+            retried_count=None,
+            last_attempt_count=None,
+            archived_count=None,
             error_code=None,
         ),
     )
@@ -68,7 +71,7 @@ def test_a_group() -> None:
 def test_unknown_is_null_and_never_minus_one() -> None:
     document = described_document(group((member("a", assigned=False),), (partition(0),)), None)
 
-    assert document.partitions == (DescribedPartition("orders", 0, *(None,) * 14, 0, None),)
+    assert document.partitions == (DescribedPartition("orders", 0, *(None,) * 14, 0, *(None,) * 4),)
     (found,) = document.members or ()
     assert (found.assignment, found.target_assignment, found.member_epoch) == (None, None, None)
     assert (document.coordinator, document.generation, document.leader_member_id) == (None, None, None)

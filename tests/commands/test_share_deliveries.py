@@ -1,0 +1,96 @@
+"""What became of a share group's records, from ``__share_group_state``, with real share consumers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import AcknowledgeType, Message
+
+from tests.helpers.command_line import CommandLine
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.share_consumers import ACCEPT, REJECT, RELEASE, Sharer, sharer
+from tests.helpers.waiting import wait_for
+
+Name = Callable[[str], str]
+LIMIT = 3
+
+
+class Habit:
+    """Rejects offset 1, and gives 2, and later 5, back each time."""
+
+    def __init__(self) -> None:
+        self.seen: Counter[int] = Counter()
+
+    def __call__(self, message: Message) -> AcknowledgeType:
+        offset = message.offset()
+        self.seen[offset] += 1
+        return REJECT if offset == 1 else RELEASE if offset in (2, 5) else ACCEPT
+
+
+class Delivered:
+    """A group with one partition: 0 is done, 1 rejected, 2 given up, 3-4 done, 5 on its last try, 6 a marker."""
+
+    def __init__(self, world: KafkaWorld, topic: str, group: str) -> None:
+        self.world, self.topic, self.group = world, topic, group
+
+    def play(self, member: Sharer) -> None:
+        habit = Habit()
+
+        def deliver(offset: int, times: int) -> None:
+            wait_for(lambda: member.poll(habit) is not None and habit.seen[offset] >= times, f"offset {offset}", 60)
+
+        self.world.produce(self.topic, 3)
+        deliver(2, LIMIT)
+        self.world.produce_in_transaction(self.topic, 3)
+        deliver(5, LIMIT - 1)
+
+
+@pytest.fixture
+def delivered(world: KafkaWorld, name: Name) -> Iterator[Callable[..., Delivered]]:
+    """Makes a group whose member stays until the test ends."""
+    members = []
+
+    def make(**settings: str) -> Delivered:
+        group = name("jobs")
+        topic = world.topic(name("orders"))
+        world.configure_group(
+            group, share_auto_offset_reset="earliest", share_delivery_count_limit=str(LIMIT), **settings
+        )
+        made, member = Delivered(world, topic, group), sharer(world.bootstrap, group, topic)
+        members.append(member)
+        made.play(member.__enter__())
+        return made
+
+    yield make
+    for member in members:
+        member.__exit__(None, None, None)
+
+
+def described(kgroup: CommandLine, group: str, *words: str) -> dict[str, Any]:
+    (document,) = kgroup("describe", group, *words, "-o", "json").data
+    assert isinstance(document, dict)
+    return document
+
+
+def counts(document: dict[str, Any]) -> tuple[int | None, ...]:
+    (row,) = document["partitions"]
+    return row["retried_count"], row["last_attempt_count"], row["archived_count"]
+
+
+def test_how_often_records_were_delivered(kgroup: CommandLine, delivered: Callable[..., Delivered]) -> None:
+    """The marker is archived only once it lies below the end of what was fetched, so the count is 2 or 3."""
+    made = delivered()
+    document = described(kgroup, made.group)
+
+    assert counts(document)[:2] == (1, 1)
+    assert counts(document)[2] in (2, 3)
+    assert document["share"]["deliveries_since"] is not None
+    assert document["share"]["deliveries_unknown_reason"] is None
+    page = kgroup("describe", made.group).stdout
+    assert "LAST-TRY  ARCHIVED" in page
+    assert "markers of transactions are among them" in page
+    assert counts(described(kgroup, made.group, "--scan-time", "0s")) == (None, None, None)
+    assert "ARCHIVED" not in kgroup("describe", made.group, "--scan-time", "0s").stdout
