@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -20,30 +19,24 @@ from kgroup.groups.peek import (
     PeekRequest,
     PeekTarget,
     ReadableLog,
-    ReadLimit,
-    ReadWindow,
     resolve_offset,
     select_partitions,
-    windows_before,
 )
 from kgroup.groups.reset_targets import NO_COMMIT, TopicChoice
 from kgroup.groups.selection import Selection
 from kgroup.groups.stuck_record import StuckRecord
 from kgroup.groups.verdict.facts import stuck_of
 from kgroup.groups.verdict.group import stuck_records
-from kgroup.model.groups import Group, LogRange, RowError
+from kgroup.model.groups import Group, RowError
 from kgroup.model.json_lines import ValueFormat
-from kgroup.model.records import ConsumerRecord, LostOffsets
 from kgroup.model.reporter import Reporter
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.facts import read_facts
+from kgroup.queries.peek_window import PeekLimits, read_around
 from kgroup.queries.snapshots import snapshots
-from kgroup.support.errors import ExitCode, KgroupError, NotFound, Refused
+from kgroup.support.errors import ExitCode, KgroupError, NotFound
 from kgroup.support.hint import Hint
 from kgroup.support.units import plural
-
-if TYPE_CHECKING:
-    from kgroup.cluster.reader.batches import BatchReader
 
 _OFFSETS = SnapshotRequest(generation_budget_s=0, hidden_budget_s=0)
 _STATUS_BUDGET_S = 1.0
@@ -222,90 +215,10 @@ def read_partitions(
     with BatchReader(config, timeout_s=timeout_s, isolation=str(request.isolation)) as reader:
         for target, log, offset in positions:
             try:
-                limits = _Limits(Deadline.after(timeout_s), _MOST_BYTES // len(positions))
-                window = _around(reader, target, log, offset, request, limits)
+                limits = PeekLimits(Deadline.after(timeout_s), _MOST_BYTES // len(positions))
+                window = read_around(reader, target, log, offset, request, limits)
             except KgroupError as error:
                 errors.append(RowError.of(error, group=target.group, topic=target.topic, partition=target.partition))
             else:
                 peeked.append(PeekedPartition(target, log, window, form))
     return tuple(peeked), tuple(errors)
-
-
-@dataclass(slots=True)
-class _Limits:
-    """When to end a read: at the deadline, or when so many bytes of records are read."""
-
-    deadline: Deadline
-    bytes_left: int
-
-    @property
-    def reached(self) -> ReadLimit | None:
-        if self.bytes_left <= 0:
-            return ReadLimit.SIZE
-        return ReadLimit.TIME if self.deadline.passed else None
-
-
-def _around(
-    reader: BatchReader, target: PeekTarget, log: ReadableLog, offset: int, request: PeekRequest, limits: _Limits
-) -> ReadWindow:
-    """The records at and before ``offset``. Raises what ``BatchReader.batches`` raises, and Refused (records-gone).
-
-    At a limit it ends with what it has.
-    """
-    tp, count_before = target.tp, target.records_before(request)
-    count = target.records_from(request)
-    later, stop = _records_of(reader, tp, LogRange(offset, log.readable_end), count, limits)
-    incomplete = len(later) < count and stop < log.readable_end
-    earlier, start = _before(reader, tp, log, min(offset, log.readable_end), count_before, limits)
-    incomplete |= len(earlier) < count_before and start > log.start
-    stopped_reason = limits.reached if incomplete else None
-    return ReadWindow(offset, min(start, offset), max(stop, offset), (*earlier, *later), stopped_reason)
-
-
-def _before(
-    reader: BatchReader, tp: TopicPartition, log: ReadableLog, offset: int, count: int, limits: _Limits
-) -> tuple[list[ConsumerRecord], int]:
-    """The last ``count`` records before the offset, and the offset from which on all were read."""
-    newest: list[ConsumerRecord] = []
-    start = offset
-    for window in windows_before(log.start, offset, count):
-        records, stop = _records_of(reader, tp, window, window.end - window.start, limits)
-        if stop < window.end:
-            break
-        newest, start = [*records, *newest], window.start
-        if len(newest) >= count:
-            return newest[-count:], newest[-count].offset
-    return newest, start
-
-
-def _records_of(
-    reader: BatchReader, tp: TopicPartition, offsets: LogRange, count: int, limits: _Limits
-) -> tuple[list[ConsumerRecord], int]:
-    """The first ``count`` records of the range, and the offset up to which all were read."""
-    from kgroup.cluster.reader.batches import RECORDS_GONE
-
-    records: list[ConsumerRecord] = []
-    position = offsets.start
-    try:
-        for batch in reader.batches(tp.topic, tp.partition, offsets.start, offsets.end):
-            if isinstance(batch, LostOffsets):
-                raise Refused(
-                    f"{tp}: offsets {batch.start} to {batch.end - 1} are deleted: the log starts at "
-                    f"{reader.log_start} now",
-                    hint="The first record that is left: --offset earliest",
-                    code=RECORDS_GONE,
-                )
-            part = batch.part(0, count - len(records))
-            records += part.records()
-            limits.bytes_left -= part.size()
-            if len(records) == count:
-                return records, records[-1].offset + 1
-            position = batch.position
-            if limits.reached is not None:
-                break
-    except KgroupError as error:
-        if error.code != "broker-error":
-            raise
-        # A batch that cannot be decoded, for example: its offset is what the user needs to know.
-        raise error.with_context(details=(f"It was read from offset {position} on.",)) from error
-    return records, position

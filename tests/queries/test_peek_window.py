@@ -13,7 +13,7 @@ from kgroup.groups.peek import PeekRequest, PeekTarget, ReadableLog, ReadLimit
 from kgroup.model.groups import LogRange
 from kgroup.model.records import ConsumerRecord
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.queries import peek
+from kgroup.queries.peek_window import PeekLimits, read_around, records_of
 from kgroup.support.errors import KgroupError
 
 
@@ -23,9 +23,9 @@ def test_a_batch_that_cannot_be_decoded_is_named_by_its_offset() -> None:
             raise KgroupError("orders:3: Local: Invalid compressed data", code="broker-error")
             yield
 
-    limits = peek._Limits(Deadline.after(1), 1)
+    limits = PeekLimits(Deadline.after(1), 1)
     with pytest.raises(KgroupError) as raised:
-        peek._records_of(cast(Any, Broken()), TopicPartition("orders", 3), LogRange(7, 9), 1, limits)
+        records_of(cast(Any, Broken()), TopicPartition("orders", 3), LogRange(7, 9), 1, limits)
     assert raised.value.details == ("It was read from offset 7 on.",)
 
 
@@ -65,7 +65,7 @@ class BatchPart:
 def test_limits_of_a_read(
     size: int, timeout_s: float, request_: PeekRequest, found: list[int], stopped_reason: ReadLimit | None
 ) -> None:
-    limits = peek._Limits(Deadline.after(timeout_s), size)
-    window = peek._around(cast(Any, OneByOne()), PeekTarget("orders", 3), ReadableLog(0, 10, 10), 4, request_, limits)
+    limits = PeekLimits(Deadline.after(timeout_s), size)
+    window = read_around(cast(Any, OneByOne()), PeekTarget("orders", 3), ReadableLog(0, 10, 10), 4, request_, limits)
     assert [record.offset for record in window.records] == found
     assert window.stopped_reason is stopped_reason
