@@ -41,7 +41,7 @@ from kgroup.model.topic_partition import GroupTopicPartition
 from kgroup.settings.environment import variable
 from kgroup.settings.invocation import Invocation
 from kgroup.support.clock import utc_now
-from kgroup.support.errors import KgroupError, Refused
+from kgroup.support.errors import KgroupError, NotVerified, Refused
 from kgroup.support.hint import Hint
 from kgroup.support.signals import defer_signals
 from kgroup.support.user import whoami
@@ -254,7 +254,7 @@ def _apply(reporter: Reporter, cluster: ChangingCluster, planned: Result, writin
                 reporter.warn(writing.fault)
     refused, not_done = planned.refused_groups, _not_done()
     ended = (
-        row if row.error or row.group in refused else _ended_row(row, results, back, not_done)
+        row if row.error or row.group in refused else ended_row(row, results, back, not_done)
         for row in planned.plan.rows
     )
     plan = planned.plan.with_rows(ended)
@@ -336,7 +336,7 @@ def _batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
     return (items[at : at + _AT_A_TIME] for at in range(0, len(items), _AT_A_TIME))
 
 
-def _ended_row(
+def ended_row(
     row: ChangeRow,
     results: Mapping[GroupTopicPartition, KgroupError | None],
     back: Mapping[str, CommittedOffsets | KgroupError] | None,
@@ -352,12 +352,21 @@ def _ended_row(
         return replace(row, note="not read back" if row.note is None else f"{row.note}; not read back").ended(
             None, unread=True
         )
+    if stored == row.old != row.new and row.counted is not None:
+        return replace(row.failing(RowError.of(_not_set(row))), done=False, read_back=stored)
     if stored != row.new:
         now = "no commit" if stored is None else str(stored.offset)
         row = replace(
             row, note=f"the group has committed since: now {now}" if row.note is None else f"{row.note}; now {now}"
         )
     return row.ended(stored)
+
+
+def _not_set(row: ChangeRow) -> NotVerified:
+    return NotVerified(
+        "the broker answered that the start offset is set, but it is as before",
+        hint=Hint("To read it again: {}", ("describe", row.group)),
+    )
 
 
 def _not_done() -> RowError:

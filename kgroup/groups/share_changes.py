@@ -25,7 +25,8 @@ from kgroup.support.units import some_of
 SHARE_READ_ONLY = refusal_code(
     "share-groups-read-only",
     "changes",
-    "The brokers are older than Kafka 4.2. They answer that they have changed a share group, and change nothing.",
+    "The group is a share group, and the brokers are older than Kafka 4.2. They answer that they have set its start "
+    "offsets, and do nothing. So undo could not restore a deleted group either.",
     "Upgrade the brokers.",
 )
 INTERNAL_TOPIC = refusal_code(
@@ -106,7 +107,9 @@ def refuse_share_changes(plan: ChangePlan, *, supported: bool) -> Iterator[Refus
     for name in sorted(plan.share & set(plan.affected_groups)):
         rows = [row for row in by_group.get(name, ()) if row.error is None]
         if not supported:
-            message = f"{name} is a share group, and the brokers are older than Kafka 4.2: they would change nothing"
+            message = (
+                f"{name} is a share group, and brokers before Kafka 4.2 set no start offset, although they answer so"
+            )
             yield Refusal(name, Refused(message, hint="Upgrade the brokers.", code=SHARE_READ_ONLY))
             continue
         if own := sorted({row.topic for row in rows if row.new is not None} & _INTERNAL):

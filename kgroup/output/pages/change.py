@@ -177,7 +177,7 @@ def total_line(result: Result) -> Iterator[Block]:
     if len(rows) > 1:
         group_count = len({row.group for row in rows})
         groups = f" of {plural(group_count, 'group')}" if group_count > 1 else ""
-        moved = any(row.old and row.new for row in rows)
+        moved = any(row.skipped is not None for row in rows)
         skipped, repeated = result.plan.moves
         moves = f": {_offsets(skipped)} skipped, {human_count(repeated)} repeated" if moved else ""
         yield LabelledLine("TOTAL", f"{plural(len(rows), 'partition')}{groups}{moves}")
