@@ -41,7 +41,8 @@ def delete(
 
     Groups must be empty. kgroup undo restores a deleted group with its offsets, metadata and leader epochs. --idle-for
     scans __consumer_offsets back to that time; groups whose idle time is unknown are not deleted. If the brokers do not
-    show their clock, a group that is idle long enough only by this machine's is refused (clock-skew).
+    show their clock, a group that is idle long enough only by this machine's is refused (clock-skew). Patterns choose
+    share groups with --type share only; undo restores their start offsets, not their delivery states.
 
     Examples:
     # the plan for one group

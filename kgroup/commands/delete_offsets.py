@@ -43,6 +43,10 @@ def delete_offsets(
     other topics can be deleted while the group runs. If the group reads the topic again later, it starts at its
     auto.offset.reset. kgroup undo restores the offsets, once the group is Empty.
 
+    A share group must be Empty, and loses the start offsets of a whole topic. Its next start is decided by its setting
+    share.auto.offset.reset: by default records that are not done are passed over. Patterns choose share groups with
+    --type share only.
+
     Examples:
     # the plan for one group
     kgroup delete-offsets orders-svc --topic orders-old
@@ -52,7 +56,7 @@ def delete_offsets(
     Exit codes: 0 2 3 4 5 6 7 9 130 143
 
     Rights: DELETE G; READ T
-    More rights: READ G: undo
+    More rights: READ G: undo; DESCRIBE_CONFIGS G: where a share group starts next
     """
     check_groups(groups)
     if not topic:

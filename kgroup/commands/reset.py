@@ -186,7 +186,9 @@ class PartitionSelection:
             help="Only partitions whose committed offset is out of range (default target: the log start).",
         ),
     ] = None
-    create: Annotated[bool, what_option("--create", help="Create the group if it does not exist.")] = False
+    create: Annotated[
+        bool, what_option("--create", help="Create groups that do not exist; with --type share as share groups.")
+    ] = False
     save_skipped: Annotated[
         str | None,
         what_option(
@@ -210,6 +212,9 @@ def reset(
     of --from-group from __consumer_offsets, for when its coordinator is down. A streaming query of Spark, spark:URI,
     is moved by a batch that kgroup appends to its checkpoint.
 
+    Of a share group the start offset moves. What is done after it is delivered again, and no undo restores delivery
+    states. Patterns choose share groups with --type share only.
+
     Examples:
     # skip to the log end
     kgroup reset orders-svc --topic orders --to-latest
@@ -221,6 +226,8 @@ def reset(
     kgroup reset orders-green --create --from-group orders-svc
     # the same, while the coordinator of that group is down
     kgroup reset orders-new --create --from-group orders-svc --from-log
+    # a share group begins where a pool of workers has stopped
+    kgroup reset orders-jobs --create --type share --from-group orders-workers
 
     Exit codes: 0 2 3 4 5 6 7 9 130 143
 

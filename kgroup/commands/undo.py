@@ -82,7 +82,8 @@ def undo(
 
     kgroup writes each change to a journal on this machine (KGROUP_STATE_DIR) before it makes it. Without an id, the
     last change to this cluster is planned, and the others are listed. Offsets that moved since are not overwritten,
-    except with --accept moved-since. An interrupted change is undone as far as it was made.
+    except with --accept moved-since. An interrupted change is undone as far as it was made. Of a share group the start
+    offsets are restored, not what is done after them.
 
     undo GROUP shows the group's changes in the journal, and the jumps of its offsets in the last day. For a change from
     another machine, or by another tool: undo GROUP --as-of TIME restores the offsets of that time from
