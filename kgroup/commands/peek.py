@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 
 from kgroup.cli.panels import what_option, which_option
 from kgroup.cluster.snapshot import Cluster
@@ -96,7 +97,8 @@ def peek(run: Invocation, which: PeekSubject, options: PeekOptions) -> Outcome:
 
     For a group, it shows the records of the stuck partitions, and which of them the group cannot process, as far as
     its commits show it. A client that commits at delivery may fail at the record before the committed offset, which is
-    then shown too. A group without stuck partitions shows those with unread records.
+    then shown too. A group without stuck partitions shows those with unread records. For a share group, it shows the
+    newest records on their last attempt, those that are archived, and those that came back.
 
     TOPIC:P is read without a group: the last records, or from --offset on. The output is a table in a terminal, and one
     line of JSON per record in a pipe, as --save-skipped writes it. Nothing is committed.
@@ -116,7 +118,8 @@ def peek(run: Invocation, which: PeekSubject, options: PeekOptions) -> Outcome:
     Exit codes: 0 2 3 4 5 6 7
 
     Rights: READ T; with a group DESCRIBE G
-    More rights: READ __consumer_offsets: which partitions are stuck
+    More rights: READ __consumer_offsets: which partitions are stuck; READ __share_group_state: deliveries of share
+    groups
     """
     group, partitions, topics = _parse_subject(which)
     offset = parse_peek_offset(options.offset)
@@ -127,12 +130,20 @@ def peek(run: Invocation, which: PeekSubject, options: PeekOptions) -> Outcome:
     with Cluster(run.settings) as cluster:
         chosen = PeekSelection(tuple(PeekTarget(*tp) for tp in partitions))
         if group is not None:
-            chosen = select_targets(run.reporter, cluster, group, topics)
+            by_deliveries = offset is None and not options.before
+            chosen = select_targets(run.reporter, cluster, group, topics, by_deliveries=by_deliveries)
         if isinstance(offset, int) and len(chosen.targets) > 1:
             raise UsageError(
                 f"--offset {offset} requires one partition, and {len(chosen.targets)} are selected",
                 hint="--topic TOPIC:P selects one.",
             )
+        delivered = None
+        if chosen.share is not None and group is not None:
+            # Imported here: not needed for other groups.
+            from kgroup.queries.peek_deliveries import deliveries_reader, isolation_of
+
+            delivered = deliveries_reader(run.reporter, cluster, chosen.share, group, run.settings.timeout_s)
+            request = replace(request, isolation=isolation_of(chosen.share) or request.isolation)
         peeked, errors = read_partitions(
             cluster,
             librdkafka_config(run.settings),
@@ -140,7 +151,10 @@ def peek(run: Invocation, which: PeekSubject, options: PeekOptions) -> Outcome:
             request,
             options.value_format,
             timeout_s=run.settings.timeout_s,
+            delivered=delivered,
         )
+        if delivered is not None and not (peeked or errors or chosen.errors):
+            run.reporter.note(f"no record of {group} is known to be retried, or archived and in no dead-letter topic")
         if file is not None:
             _write(file, peeked)
         if not run.format.is_page:

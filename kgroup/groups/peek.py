@@ -11,6 +11,7 @@ import msgspec
 
 from kgroup.groups.lag.evidence import Isolation
 from kgroup.groups.lag.status import LagStatus
+from kgroup.groups.peek_deliveries import DeliveryDocument, PeekedDeliveries
 from kgroup.groups.reset_targets import NO_COMMIT, TopicChoice, parse_topics
 from kgroup.groups.stuck_record import StuckRecord
 from kgroup.model.groups import LogRange, Partition, RowError
@@ -90,6 +91,8 @@ class PeekTarget(PartitionValue, msgspec.Struct, frozen=True):
     """The record that the group does not get past; None: it is not known to be stuck at one."""
     crash_loop: str | None = None
     """Why, in words, if members die."""
+    deliveries: PeekedDeliveries | None = None
+    """Which records of a share group to show; None for all other reads."""
 
     def records_before(self, request: PeekRequest) -> int:
         """The number of records before the offset: from the first one that the group may be stuck at, as far as 20."""
@@ -153,6 +156,9 @@ class PeekedPartitionDocument(msgspec.Struct, frozen=True):
     last_stable_offset: Annotated[Offset | None, "The last stable offset; null if not read."]
     lag_status: Annotated[str | None, LagStatus, "Burrow's status of the partition."]
     records: Annotated[tuple[RecordDocument, ...], "The records."]
+    deliveries: Annotated[
+        tuple[DeliveryDocument, ...] | None, "How often each record was delivered; null if not of a share group."
+    ]
     empty_offsets: Annotated[tuple[LogRange, ...], "Offsets without a record (compacted, aborted, markers)."]
     stopped_reason: Annotated[ReadLimit | None, "Why the read ended early."]
 
@@ -177,8 +183,13 @@ class PeekedPartition(msgspec.Struct, frozen=True):
 
     @property
     def empty_offsets(self) -> tuple[LogRange, ...]:
-        """The offsets around the records that hold none: see ``empty_ranges``."""
-        return tuple(empty_ranges(self.window))
+        """The offsets around the records that hold none: see ``empty_ranges``. Of a share group they are not known."""
+        return tuple(empty_ranges(self.window)) if self.target.deliveries is None else ()
+
+    @property
+    def deliveries(self) -> tuple[DeliveryDocument, ...] | None:
+        """One for each record of a share group; else None."""
+        return None if self.target.deliveries is None else tuple(self.target.deliveries.of(self.records))
 
     @property
     def hidden(self) -> LogRange | None:
@@ -205,6 +216,7 @@ class PeekedPartition(msgspec.Struct, frozen=True):
             last_stable_offset=log.last_stable,
             lag_status=target.status.partition(" ")[0].lower() if target.status else None,
             records=tuple(record_document(r, writable_format(r, self.form)) for r in self.records),
+            deliveries=self.deliveries,
             empty_offsets=self.empty_offsets,
             stopped_reason=window.stopped_reason,
         )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.lag_reading import Need
@@ -30,17 +31,21 @@ from kgroup.groups.verdict.group import stuck_records
 from kgroup.model.groups import Group, RowError
 from kgroup.model.json_lines import ValueFormat
 from kgroup.model.reporter import Reporter
+from kgroup.model.share_group import ShareGroup
+from kgroup.model.streaming_query import is_query
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.facts import read_facts
-from kgroup.queries.peek_window import PeekLimits, read_around
+from kgroup.queries.peek_window import MOST_BYTES, PeekLimits, ReadWindowOf, read_around
 from kgroup.queries.snapshots import snapshots
 from kgroup.support.errors import ExitCode, KgroupError, NotFound
 from kgroup.support.hint import Hint
 from kgroup.support.units import plural
 
+if TYPE_CHECKING:
+    from kgroup.cluster.reader.batches import BatchReader
+
 _OFFSETS = SnapshotRequest(generation_budget_s=0, hidden_budget_s=0)
 _STATUS_BUDGET_S = 1.0
-_MOST_BYTES = 64 * 1024 * 1024  # of all partitions: the records are in memory
 _TUNING = {
     "fetch.wait.max.ms": 10,
     # A few records are needed. A larger batch is fetched whole all the same (KIP-74).
@@ -50,34 +55,36 @@ _TUNING = {
 
 
 class PeekSelection(msgspec.Struct, frozen=True):
-    """The partitions to read; ``stuck`` is whether they are those of a group that are stuck."""
+    """The partitions to read; ``stuck`` is whether they are those of a group that are stuck.
+
+    ``share`` is given for a share group, of which records are chosen by their deliveries.
+    """
 
     targets: tuple[PeekTarget, ...]
     errors: tuple[RowError, ...] = ()
     stuck: bool = False
+    share: ShareGroup | None = None
 
 
 def select_targets(
-    reporter: Reporter, cluster: Cluster, group_name: str, topics: Sequence[TopicChoice] | None
+    reporter: Reporter,
+    cluster: Cluster,
+    group_name: str,
+    topics: Sequence[TopicChoice] | None,
+    *,
+    by_deliveries: bool = True,
 ) -> PeekSelection:
     """The partitions of a group to read: those of ``topics``, else its stuck ones, else those with unread records.
 
+    Of a share group, ``by_deliveries``: those with records that are retried or archived.
+
     Raises NotFound for a group that does not exist or has no committed offsets, and what ``snapshots`` raises.
     """
-    try:
-        parts = list(snapshots(reporter, cluster, Selection(names=[group_name]), _OFFSETS, verb="peek"))
-    except NotFound as error:
-        topic = group_name.partition(":")[0]  # also of orders:0-3, which is no form of partitions
-        if error.code == NotFound.code and isinstance(cluster.layouts([topic]).get(topic), TopicLayout):
-            hint = f"{topic} is a topic. Name a partition: {Hint('{}', ('peek', f'{topic}:0'))}"
-            raise error.with_context(hint=hint) from error
-        raise
-    for note in dict.fromkeys(note for snapshot in parts for note in snapshot.notes):
-        reporter.note(note)
-    errors = tuple(error for snapshot in parts for error in snapshot.errors)
-    group = next((group for snapshot in parts for group in snapshot.groups), None)
+    group, errors = _read_group(reporter, cluster, group_name)
     if group is None:
         return PeekSelection((), errors)
+    if group.is_share and by_deliveries:
+        return _of_share_group(reporter, cluster, group, topics, errors)
     if topics is not None:
         return _named(group, topics, errors)
     if not any(p.commit for p in group.partitions) and not errors:
@@ -110,6 +117,39 @@ def select_targets(
             f"no partition of {group_name} is known to be stuck: the partitions with unread records are shown"
         )
     return PeekSelection(targets, errors, bool(stuck))
+
+
+def _read_group(reporter: Reporter, cluster: Cluster, group_name: str) -> tuple[Group | None, tuple[RowError, ...]]:
+    want = replace(_OFFSETS, all_types=not is_query(group_name), settings=True)
+    try:
+        parts = list(snapshots(reporter, cluster, Selection(names=[group_name]), want, verb="peek"))
+    except NotFound as error:
+        topic = group_name.partition(":")[0]  # also of orders:0-3, which is no form of partitions
+        if error.code == NotFound.code and isinstance(cluster.layouts([topic]).get(topic), TopicLayout):
+            hint = f"{topic} is a topic. Name a partition: {Hint('{}', ('peek', f'{topic}:0'))}"
+            raise error.with_context(hint=hint) from error
+        raise
+    for note in dict.fromkeys(note for snapshot in parts for note in snapshot.notes):
+        reporter.note(note)
+    errors = tuple(error for snapshot in parts for error in snapshot.errors)
+    return next((group for snapshot in parts for group in snapshot.groups), None), errors
+
+
+def _of_share_group(
+    reporter: Reporter,
+    cluster: Cluster,
+    group: Group,
+    topics: Sequence[TopicChoice] | None,
+    errors: tuple[RowError, ...],
+) -> PeekSelection:
+    # Imported here: not needed for other groups.
+    from kgroup.queries.peek_deliveries import delivery_targets
+
+    targets, unread = delivery_targets(cluster, group, topics)
+    if len(targets) > MOST_PARTITIONS:
+        left_out = plural(len(targets) - MOST_PARTITIONS, "partition")
+        reporter.note(f"{left_out} of {group.name} left out: --topic TOPIC:P selects others")
+    return PeekSelection(targets[:MOST_PARTITIONS], (*errors, *unread), share=group.share)
 
 
 def _named(group: Group, topics: Sequence[TopicChoice], errors: tuple[RowError, ...]) -> PeekSelection:
@@ -179,11 +219,12 @@ def read_partitions(
     form: ValueFormat,
     *,
     timeout_s: float,
+    delivered: Callable[[BatchReader], ReadWindowOf] | None = None,
 ) -> tuple[tuple[PeekedPartition, ...], tuple[RowError, ...]]:
     """The records of each partition, and the errors of those that could not be read.
 
     ``config`` is from ``librdkafka_config``. Each partition is read for at most ``timeout_s``, and all of them up to
-    about 64 MiB.
+    about 64 MiB. ``delivered`` makes what reads a partition of a share group, of which no offset is chosen.
     """
     layouts = cluster.layouts({target.topic for target in targets})
     views = cluster.log_views(layouts, [target.tp for target in targets])
@@ -200,7 +241,7 @@ def read_partitions(
             errors.append(RowError.of(error, group=target.group, topic=target.topic, partition=target.partition))
             continue
         log = ReadableLog(view.start, view.end, view.last_stable.offset, request.isolation)
-        offset = resolve_offset(target, log, request)
+        offset = resolve_offset(target, log, request) if delivered is None else log.start
         if isinstance(offset, RowError):
             errors.append(offset)
         else:
@@ -213,12 +254,15 @@ def read_partitions(
     peeked = []
     config = {**_TUNING, **config}
     with BatchReader(config, timeout_s=timeout_s, isolation=str(request.isolation)) as reader:
+        read = read_around if delivered is None else delivered(reader)
         for target, log, offset in positions:
             try:
-                limits = PeekLimits(Deadline.after(timeout_s), _MOST_BYTES // len(positions))
-                window = read_around(reader, target, log, offset, request, limits)
+                limits = PeekLimits(Deadline.after(timeout_s), MOST_BYTES // len(positions))
+                window = read(reader, target, log, offset, request, limits)
             except KgroupError as error:
                 errors.append(RowError.of(error, group=target.group, topic=target.topic, partition=target.partition))
             else:
-                peeked.append(PeekedPartition(target, log, window, form))
+                # What is archived may be markers alone, which are no records.
+                if delivered is None or window.records or window.stopped_reason:
+                    peeked.append(PeekedPartition(target, log, window, form))
     return tuple(peeked), tuple(errors)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from kgroup.cluster.reader.batches import BatchReader
 
 
+MOST_BYTES = 64 * 1024 * 1024
+"""Of all partitions: the records are in memory."""
+
+
 @dataclass(slots=True)
 class PeekLimits:
     """When to end a read: at the deadline, or when so many bytes of records are read."""
@@ -28,6 +33,10 @@ class PeekLimits:
         if self.bytes_left <= 0:
             return ReadLimit.SIZE
         return ReadLimit.TIME if self.deadline.passed else None
+
+
+ReadWindowOf = Callable[["BatchReader", PeekTarget, ReadableLog, int, PeekRequest, PeekLimits], ReadWindow]
+"""Reads a partition as ``read_around`` does."""
 
 
 def read_around(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -94,3 +95,49 @@ def test_how_often_records_were_delivered(kgroup: CommandLine, delivered: Callab
     assert "markers of transactions are among them" in page
     assert counts(described(kgroup, made.group, "--scan-time", "0s")) == (None, None, None)
     assert "ARCHIVED" not in kgroup("describe", made.group, "--scan-time", "0s").stdout
+
+
+def test_peek_shows_the_records_themselves(kgroup: CommandLine, delivered: Callable[..., Delivered]) -> None:
+    """Not the marker, which is archived too."""
+    made = delivered()
+    (document,) = kgroup("peek", made.group, "-o", "json").data
+
+    assert [(each["offset"], each["kind"], each["delivery_count"]) for each in document["deliveries"]] == [
+        (1, "archived", 1),
+        (2, "archived", LIMIT),
+        (5, "last-attempt", LIMIT - 1),
+    ]
+    assert [each["offset"] for each in document["records"]] == [1, 2, 5]
+    page = kgroup("peek", made.group, "-o", "table").stdout
+    assert "2 of 3, last attempt" in page
+    assert [line["offset"] for line in map(json.loads, kgroup("peek", made.group, "-n", "1").stdout.splitlines())] == [
+        2,
+        5,
+    ]
+    (started,) = kgroup("peek", made.group, "--offset", "4", "-n", "1", "-o", "json").data
+    assert ([each["offset"] for each in started["records"]], started["deliveries"]) == ([4], None)
+    assert kgroup("peek", made.group, "--topic", f"{made.topic}-other", "-o", "json").data == []
+
+
+def test_what_a_dead_letter_topic_has_is_not_shown(
+    kgroup: CommandLine, world: KafkaWorld, name: Name, delivered: Callable[..., Delivered]
+) -> None:
+    dead = world.topic(f"dlq.{name('dead')}", 1, {"errors.deadletterqueue.group.enable": "true"})
+    made = delivered(errors_deadletterqueue_topic_name=dead)
+    wait_for(lambda: world.end(dead) == 2, "two dead letters")
+
+    result = kgroup("peek", made.group, "-o", "json")
+    (document,) = result.data
+    assert [(each["offset"], each["kind"]) for each in document["deliveries"]] == [(5, "last-attempt")]
+    assert f"{made.topic}:0: left out, 2 records that {dead} has" in result.stderr
+
+
+def test_a_group_whose_records_are_all_done(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
+    topic, group = world.topic(name("orders")), name("jobs")
+    world.configure_group(group, share_auto_offset_reset="earliest")
+    world.produce(topic, 3)
+    with sharer(world.bootstrap, group, topic) as member:
+        member.accept(3)
+    result = kgroup("peek", group, "-o", "json")
+    assert result.data == []
+    assert f"no record of {group} is known to be retried" in result.stderr

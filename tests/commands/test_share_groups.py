@@ -169,7 +169,6 @@ def test_how_long_it_was_idle_is_not_known(kgroup: CommandLine, world: KafkaWorl
         ("catchup", "start", "--to-topic", "elsewhere"),
         ("evict", "--all-members", "--execute"),
         ("export",),
-        ("peek",),
         ("simulate", "--add", "1"),
     ],
     ids=lambda words: words[0],

@@ -85,8 +85,8 @@ def _partition(each: PeekedPartition, view: PeekView) -> Iterator[Block]:
     target, log, window = each.target, each.log, each.window
     facts = [f"log {log.start} to {log.end}"]
     if target.committed is not None:
-        facts.insert(0, f"committed {target.committed}")
-    if window.offset != target.committed:
+        facts.insert(0, f"{'committed' if target.deliveries is None else 'start'} {target.committed}")
+    if window.offset != target.committed and target.deliveries is None:
         facts.insert(0, f"from offset {window.offset}")
     if target.status:
         facts.append(target.status)
@@ -95,7 +95,10 @@ def _partition(each: PeekedPartition, view: PeekView) -> Iterator[Block]:
         yield Prose((target.crash_loop,))
     if each.records:
         width = None if view.verbose else VALUE_WIDTH
-        yield from records_blocks(each.records, each.form, committed=target.committed, width=width)
+        committed = target.committed if target.deliveries is None else None
+        yield from records_blocks(
+            each.records, each.form, committed=committed, width=width, deliveries=_deliveries(each)
+        )
     if lines := tuple(notes(each, empty=True)):
         yield Text(lines)
     # From another offset the next record says nothing of the group.
@@ -106,6 +109,15 @@ def _partition(each: PeekedPartition, view: PeekView) -> Iterator[Block]:
     record = replace(target.record, offset=each.next_record.offset)
     for command in skip_record(str(target.group), record):
         yield Text((f"To skip offset {record.offset} and keep its record:", f"  {command}"))
+
+
+def _deliveries(each: PeekedPartition) -> dict[int, str] | None:
+    """``2 of 3, last attempt`` by offset; None unless they are known."""
+    if each.target.deliveries is None:
+        return None
+    limit = each.target.deliveries.limit
+    of = "" if limit is None else f" of {limit}"
+    return {row.offset: f"{row.delivery_count}{of}, {row.kind.replace('-', ' ')}" for row in each.deliveries or ()}
 
 
 def notes(each: PeekedPartition, *, empty: bool) -> Iterator[str]:

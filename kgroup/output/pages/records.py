@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from kgroup.model.blocks import Block, Cell, Column, Styled, Table, Text
 from kgroup.model.json_lines import NotWritable, ValueFormat, json_value
@@ -24,6 +24,7 @@ _COLUMNS = (
     Column("SIZE", right=True),
     Column("VALUE", fold=True),
 )
+_OF_SHARES = {"AT": Column("DELIVERIES")}
 _SPARSE = frozenset({"AT", "KEY"})
 _MOST_BYTES_PER_CHARACTER = 4
 
@@ -34,17 +35,21 @@ def records_blocks(
     *,
     committed: int | None = None,
     width: int | None = VALUE_WIDTH,
+    deliveries: Mapping[int, str] | None = None,
 ) -> tuple[Block, ...]:
     """A table with one row per record, and below it the headers, for which a row has no room.
 
     The partition is a column if there are several. ``committed`` marks the record at that offset, unless it is the
-    first one. ``width`` None shows whole values.
+    first one. ``width`` None shows whole values. ``deliveries`` are words by offset, of a share group's records.
     """
-    marked = None if records and records[0].offset == committed else committed
-    rows = [_row(record, form, marked, width) for record in records]
+    marks = dict(deliveries or {})
+    if committed is not None and records and records[0].offset != committed:
+        marks[committed] = "committed"
+    rows = [_row(record, form, marks.get(record.offset), width) for record in records]
     several = len({record.tp for record in records}) > 1
     first = 0 if several else 1
-    table = Table(_COLUMNS[first:], [row[first:] for row in rows], sparse=_SPARSE)
+    columns = _COLUMNS if deliveries is None else tuple(_OF_SHARES.get(each.title, each) for each in _COLUMNS)
+    table = Table(columns[first:], [row[first:] for row in rows], sparse=_SPARSE)
     headers = tuple(
         f"HEADERS of {f'{record.tp} offset ' if several else ''}{record.offset}: {text}"
         for record in records
@@ -91,11 +96,11 @@ def headers_text(headers: Headers, form: ValueFormat = ValueFormat.TEXT, width: 
     return _cut(" ".join(words), width) if words else None
 
 
-def _row(record: ConsumerRecord, form: ValueFormat, committed: int | None, width: int | None) -> tuple[Cell, ...]:
+def _row(record: ConsumerRecord, form: ValueFormat, mark: str | None, width: int | None) -> tuple[Cell, ...]:
     return (
         f"{record.tp}",
         record.offset,
-        "committed" if record.offset == committed else None,
+        mark,
         rfc3339(record.timestamp_ms, "seconds"),
         None if record.key is None else bytes_text(record.key, form, width),
         human_bytes(record.size),
