@@ -88,7 +88,7 @@ def test_how_often_records_were_delivered(kgroup: CommandLine, delivered: Callab
 
     assert counts(document)[:2] == (1, 1)
     assert counts(document)[2] in (2, 3)
-    assert document["share"]["deliveries_since"] is not None
+    assert document["share"]["deliveries_since_at"] is not None
     assert document["share"]["deliveries_unknown_reason"] is None
     page = kgroup("describe", made.group).stdout
     assert "LAST-TRY  ARCHIVED" in page

@@ -180,7 +180,9 @@ class ShareDocument(msgspec.Struct, frozen=True):
     dead_letter_topic_exists: Annotated[bool | None, "Whether that topic exists."]
     dead_letter_topic_enabled: Annotated[bool | None, "Whether that topic is enabled for dead letters of groups."]
     settings_unknown_reason: Annotated[str | None, "Why the settings are unknown."]
-    deliveries_since: Annotated[Instant | None, "From when on the state has all deliveries; null if it was not read."]
+    deliveries_since_at: Annotated[
+        Instant | None, "From when on the state has all deliveries; null if it was not read."
+    ]
     deliveries_unknown_reason: Annotated[str | None, "Why deliveries are unknown, on some partitions or on all."]
 
     @classmethod
@@ -196,7 +198,7 @@ class ShareDocument(msgspec.Struct, frozen=True):
             dead_letter_topic_exists=dead.exists if dead else None,
             dead_letter_topic_enabled=dead.enabled if dead else None,
             settings_unknown_reason=share.unread,
-            deliveries_since=rfc3339(share.deliveries.since_ms) if share.deliveries else None,
+            deliveries_since_at=rfc3339(share.deliveries.since_ms) if share.deliveries else None,
             deliveries_unknown_reason=share.deliveries.unread if share.deliveries else None,
         )
 
