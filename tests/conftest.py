@@ -66,7 +66,9 @@ MORTAL = {
 
 
 FIRST = (
+    "commands/test_moving_real_queries",
     "docs/test_recipes",
+    "commands/test_catchup_all_pending",
     "commands/test_guards",
     "commands/test_doctor",
     "commands/test_from_log",
@@ -85,6 +87,9 @@ FIRST = (
     "commands/test_describe_groups",
     "catchup/sinks/test_handlers",
     "clients/test_java_clients",
+    "clients/test_history_of_java_groups",
+    "commands/test_forked_queries",
+    "cluster/checkpoints/test_hdfs",
     "commands/test_catchup_replicas",
     "commands/test_migrate",
     "commands/test_member_release",
