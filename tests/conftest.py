@@ -69,6 +69,7 @@ FIRST = (
     "commands/test_moving_real_queries",
     "docs/test_recipes",
     "commands/test_catchup_all_pending",
+    "situations/test_copies",
     "commands/test_guards",
     "commands/test_doctor",
     "commands/test_from_log",

@@ -80,17 +80,10 @@ def test_a_copy_begins_when_nothing_but_last_looks_is_due_and_time_is_left(
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(
-    ("row_id", "command", "outcome"),
-    [
-        pytest.param("poison-each-again", "reset --to-offset t:0=P+1 --save-skipped", Outcome.HELPED, id="printed"),
-        pytest.param("static-gone", "evict --instance 0-static", Outcome.HELPED, id="unasked"),
-        pytest.param("hang-endless", "max.poll.records=100", Outcome.USELESS, id="a setting"),
-    ],
-)
-def test_an_advice_is_tried(row_id: str, command: str, outcome: Outcome, tmp_path: Path) -> None:
-    row = replace(next(row for row in ROWS if row.id == row_id), warm_s=15)
+def test_an_advice_is_tried(tmp_path: Path) -> None:
+    row = replace(next(row for row in ROWS if row.id == "poison-each-again"), warm_s=15)
     lines: list[str] = []
     [result] = run([row], [Moment.HALF_A_MINUTE], tmp_path, lines.append, advice=True)
-    assert {tried.command: tried.outcome for tried in result.tried}.get(command) is outcome, lines
-    assert {tried.outcome for tried in result.tried} <= {outcome, Outcome.USELESS, Outcome.READ}, lines
+    outcomes = {tried.command: tried.outcome for tried in result.tried}
+    assert outcomes.get("reset --to-offset t:0=P+1 --save-skipped") is Outcome.HELPED, lines
+    assert set(outcomes.values()) <= {Outcome.HELPED, Outcome.USELESS, Outcome.READ}, lines
