@@ -10,18 +10,17 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Thread
 from typing import Any, Protocol, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
 from uuid import uuid4
 
 from kgroup.settings.environment import variable
 from kgroup.support.atomic_file import sync_directory, try_to_create, write_synced
+from kgroup.support.background import in_background
 from kgroup.support.errors import ConfigError, UsageError
 
 T = TypeVar("T")
@@ -229,17 +228,8 @@ class _Hdfs:
 
     def _ask(self, call: Callable[[], T]) -> T:
         """In a thread, as the client waits without a limit. Errors have the server's stack in them: it is left out."""
-        answer: Future[T] = Future()
-
-        def ask() -> None:
-            try:
-                answer.set_result(call())
-            except BaseException as error:
-                answer.set_exception(error)
-
-        Thread(target=ask, name="kgroup-hdfs", daemon=True).start()
         try:
-            return answer.result(self._timeout_s)
+            return in_background("hdfs", call).result(self._timeout_s)
         except TimeoutError:
             raise OSError(f"no answer within {self._timeout_s:g}s") from None
         except (OSError, RuntimeError) as error:
