@@ -51,7 +51,7 @@ class Store(Protocol):
 
 
 def store_of(location: str, timeout_s: float) -> Store:
-    """Of a path or a URI. Raises as ``check_location``, and ConfigError without the package for it."""
+    """Of a path or a URI. Raises as ``check_location``, ConfigError without the package for it, PermissionError."""
     check_location(location)
     if (root := local_root(location)) is not None:
         return _ThisMachine(root)
@@ -131,7 +131,10 @@ class _ObjectStore:
             # For profiles and single sign-on, which obstore does not know.
             from obstore.auth.boto3 import Boto3CredentialProvider
 
-            login["credential_provider"] = Boto3CredentialProvider()
+            try:
+                login["credential_provider"] = Boto3CredentialProvider()
+            except ValueError:
+                raise PermissionError("no login of AWS was found") from None
         open_store: Any = from_url
         self._files = open_store(
             uri,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from moto.server import ThreadedMotoServer
@@ -15,7 +16,7 @@ from kgroup.cluster.checkpoints.stores import store_of
 from kgroup.model.commit import Commit
 from kgroup.model.streaming_query import QueryChanges
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.support.errors import NotFound, Refused, Unreachable
+from kgroup.support.errors import NotAuthorized, NotFound, Refused, Unreachable
 from tests.helpers.places import DATA
 
 PLAN = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}\n{"orders":{"0":6}}'
@@ -137,3 +138,18 @@ def test_nobody_answers_a_move(server: str) -> None:
 
     with pytest.raises(Unreachable):
         append_batch("spark:q", query, MOVES, QueryChanges(file_sink=""), 1)
+
+
+def test_a_profile_is_known_by_boto3_and_no_login_is_an_error(
+    server: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    credentials = tmp_path / "credentials"
+    credentials.write_text("[lake]\naws_access_key_id = id\naws_secret_access_key = secret\n")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(credentials))
+
+    with pytest.raises(NotAuthorized, match="no login of AWS was found"):
+        read_query(located(server, "lake/checkpoints/orders"), 5)
+    monkeypatch.setenv("AWS_PROFILE", "lake")
+    assert read_query(located(server, "lake/checkpoints/orders"), 5).planned is not None
