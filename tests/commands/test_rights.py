@@ -468,3 +468,27 @@ def test_wait_says_that_commits_are_hidden(bob: Bob) -> None:
     bob("wait", "idle", "--for", "empty")
     bob.may(*EVERYTHING)
     assert "note:" not in bob("wait", "idle", "--for", "lag=1000", "--within", "2s").stderr
+
+
+def test_changes_of_a_share_group(bob: Bob) -> None:
+    """READ sets start offsets, DELETE deletes them; a plan knows it before, and says where it starts next if it may."""
+    read, delete = (ACLOperation.READ, group("jobs")), (ACLOperation.DELETE, group("jobs"))
+    reset = ("reset", "jobs", "--topic", "open", "--to-earliest", "--execute")
+    bob.may(topic("open"), also=[read])
+    bob(*reset, "--create", "--type", "share")
+    bob.may(topic("open"), group("jobs"))
+    assert "no READ on Group jobs" in bob(*reset, exit_code=4).stdout
+    deletion = ("delete-offsets", "jobs", "--topic", "open")
+    assert "no DELETE on Group jobs" in bob(*deletion, exit_code=4).stdout
+    bob.may(topic("open"), also=[delete])
+    assert "share.auto.offset.reset says, which could not be read" in " ".join(bob(*deletion).stdout.split())
+    bob.may(topic("open"), also=[delete, (ACLOperation.DESCRIBE_CONFIGS, group("jobs"))])
+    assert "share.auto.offset.reset=latest" in bob(*deletion).stdout
+    bob(*deletion, "--execute")
+    assert "no READ on Group jobs" in bob("undo", exit_code=4).stdout
+    bob.may(topic("open"), also=[read])
+    bob("undo", "--execute")
+    bob.may(group("jobs"), also=[read, delete, (ACLOperation.DESCRIBE, topic("open"))])
+    assert "no READ on Topic open" in bob(*reset, exit_code=4).stdout
+    bob.may(also=[delete, (ACLOperation.DESCRIBE, topic("open"))])
+    bob("delete", "jobs", "--execute")
