@@ -31,6 +31,10 @@ class DeliveryBatch(msgspec.Struct, frozen=True, gc=False):
     count: int
 
     @property
+    def offsets(self) -> int:
+        return self.last - self.first + 1
+
+    @property
     def is_archived(self) -> bool:
         return self.state in (DeliveryState.ARCHIVED, DeliveryState.ARCHIVING)
 
@@ -82,4 +86,4 @@ class Deliveries(msgspec.Struct, frozen=True):
 
 
 def _offsets(batches: Iterable[DeliveryBatch]) -> int:
-    return sum(each.last - each.first + 1 for each in batches)
+    return sum(each.offsets for each in batches)

@@ -12,6 +12,9 @@ from kgroup.model.share_deliveries import Deliveries
 from kgroup.model.share_group import ShareGroup
 from kgroup.support.errors import KgroupError
 
+BUDGET_S = 2.0
+"""How long the topic is read where no option says so."""
+
 
 def with_deliveries(cluster: Cluster, groups: Iterable[Group], budget_s: float) -> tuple[Group, ...]:
     """The groups; share groups with the deliveries on their partitions that have a start offset.

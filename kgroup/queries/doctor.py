@@ -34,6 +34,8 @@ from kgroup.model.groups import Group, LoggedCommit, LogRange, RowError
 from kgroup.model.migration_facts import SESSION_CONFIG, BrokerFacts, GroupPast, OpenTransaction, group_setting_ms
 from kgroup.model.reporter import Reporter
 from kgroup.model.topic_partition import TopicPartition
+from kgroup.queries.deliveries import BUDGET_S as DELIVERIES_BUDGET_S
+from kgroup.queries.deliveries import with_deliveries
 from kgroup.queries.facts import GroupFacts, first_unread, read_facts
 from kgroup.queries.migration_data import load_rules
 from kgroup.queries.migration_evidence import PAST_BUDGET_S, with_pending
@@ -123,7 +125,9 @@ def group_snapshots(reader: GroupsReader, snapshot: Snapshot, part: int) -> tupl
     """
     if not snapshot.groups:
         return ()
-    read = reader.read([without_stale_members(group) for group in snapshot.groups], part)
+    budget_s = 0 if reader.need.no_log else DELIVERIES_BUDGET_S
+    groups = with_deliveries(reader.cluster, map(without_stale_members, snapshot.groups), budget_s)
+    read = reader.read(groups, part)
     selected = without_unread_groups(snapshot.groups, snapshot.errors)
     known = [
         _snapshot(

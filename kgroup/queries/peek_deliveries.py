@@ -20,7 +20,7 @@ from kgroup.model.reporter import Reporter
 from kgroup.model.share_deliveries import Deliveries
 from kgroup.model.share_group import ShareGroup
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.queries.deliveries import with_deliveries
+from kgroup.queries.deliveries import BUDGET_S, with_deliveries
 from kgroup.queries.peek_window import MOST_BYTES, PeekLimits, ReadWindowOf, records_before, records_of
 from kgroup.support.errors import ExitCode, KgroupError
 from kgroup.support.units import plural
@@ -28,7 +28,6 @@ from kgroup.support.units import plural
 if TYPE_CHECKING:
     from kgroup.cluster.reader.batches import BatchReader
 
-_STATE_BUDGET_S = 2.0
 _DEAD_LETTERS = 1000
 """How many dead letters of each partition of their topic are searched."""
 
@@ -37,7 +36,7 @@ def delivery_targets(
     cluster: Cluster, group: Group, topics: Sequence[TopicChoice] | None
 ) -> tuple[tuple[PeekTarget, ...], tuple[RowError, ...]]:
     """The partitions of a share group with records that are retried or archived: last attempts first."""
-    (read,) = with_deliveries(cluster, [group], _STATE_BUDGET_S)
+    (read,) = with_deliveries(cluster, [group], BUDGET_S)
     share = read.share or ShareGroup()
     deliveries = share.deliveries or Deliveries()
     wanted = None if topics is None else {choice.topic: choice.partitions for choice in topics}

@@ -141,3 +141,17 @@ def test_a_group_whose_records_are_all_done(kgroup: CommandLine, world: KafkaWor
     result = kgroup("peek", group, "-o", "json")
     assert result.data == []
     assert f"no record of {group} is known to be retried" in result.stderr
+
+
+def test_what_the_doctor_finds(kgroup: CommandLine, delivered: Callable[..., Delivered]) -> None:
+    """Without a dead-letter topic 2 is lost; 1, which was rejected at once, looks as a marker does."""
+    made = delivered()
+    (document,) = kgroup("doctor", made.group, "-o", "json").data
+    assert document["unchecked_rules"] == []
+    assert [(each["rule"], each["severity"], each["numbers"]) for each in document["findings"]] == [
+        ("share-archived", "critical", {"offset_count": 1, "at_limit_count": 1}),
+        ("share-last-attempts", "warning", {"offset_count": 1, "delivery_limit_count": LIMIT}),
+    ]
+    assert document["findings"][0]["commands"] == [f"kgroup peek {made.group}"]
+    (unread,) = kgroup("doctor", made.group, "--scan-time", "0s", "-o", "json").data
+    assert {"share-archived", "share-last-attempts"} <= {each["rule"] for each in unread["unchecked_rules"]}

@@ -14,6 +14,7 @@ from kgroup.groups.doctor.finding import (
 )
 from kgroup.groups.doctor.snapshot import GroupSnapshot
 from kgroup.groups.verdict.plain import members_sentence
+from kgroup.model.share_deliveries import Deliveries
 from kgroup.model.share_group import ShareSettings
 from kgroup.support.quoting import quote
 from kgroup.support.units import human_count, plural, some_of
@@ -40,6 +41,18 @@ DEAD_LETTERS = Rule(
     "share-dead-letters",
     "the dead-letter topic of a share group does not exist or is not enabled: records that are archived are lost",
     "KIP-1191",
+    scope=RuleScope.SHARE,
+)
+ARCHIVED = Rule(
+    "share-archived",
+    "records of a share group are archived, and no dead-letter topic takes them: they are lost",
+    "KIP-932: share.delivery.count.limit; KIP-1191",
+    scope=RuleScope.SHARE,
+)
+LAST_ATTEMPTS = Rule(
+    "share-last-attempts",
+    "records of a share group are on the last delivery before they are archived",
+    "KIP-932: share.delivery.count.limit",
     scope=RuleScope.SHARE,
 )
 
@@ -138,6 +151,73 @@ def share_dead_letters(snapshot: GroupSnapshot) -> Answer:
         affected=[topic.name],
         commands=(tool_command(tool, snapshot.bootstrap, rest),),
     )
+
+
+def share_archived(snapshot: GroupSnapshot) -> Answer:
+    """Archived after two deliveries or more: after one it may be the marker of a transaction, which is no record."""
+    settings, deliveries = _settings(snapshot), _deliveries(snapshot)
+    if settings is None:
+        return ARCHIVED.unknown(_why(snapshot))
+    topic = settings.dead_letters
+    if topic is not None and (topic.exists or topic.created) and topic.enabled is not False:
+        return ()
+    if topic is not None and topic.exists is None:
+        return ARCHIVED.unknown(f"no DESCRIBE_CONFIGS on {topic.name}")
+    batches = [
+        (tp, each)
+        for tp, state in deliveries.partitions.items()
+        for each in state.batches
+        if each.is_archived and each.count > 1
+    ]
+    if not batches:
+        return _incomplete(ARCHIVED, deliveries)
+    limit = settings.delivery_limit
+    count, at_limit = (
+        sum(each.offsets for _, each in batches if least is not None and each.count >= least) for least in (2, limit)
+    )
+    places = list(dict.fromkeys(str(tp) for tp, _ in batches))
+    reached = f", {plural(at_limit, 'offset')} of them after all {limit}" if at_limit else ""
+    why = "there is no dead-letter topic" if topic is None else f"its dead-letter topic {topic.name} takes none"
+    return ARCHIVED.finding(
+        Severity.CRITICAL if at_limit else Severity.WARNING,
+        f"{plural(count, 'offset')} of {some_of(places)} archived after 2 deliveries or more{reached}, and {why}",
+        remedy="find out why consumers reject them or fail at them; a dead-letter topic (Kafka 4.4) keeps later ones",
+        numbers={"offset_count": count, "at_limit_count": at_limit},
+        affected=places,
+        commands=(kgroup_command("peek", snapshot.group.name),),
+    )
+
+
+def share_last_attempts(snapshot: GroupSnapshot) -> Answer:
+    """Retried records that the next failure archives; a member may hold one of them at this moment."""
+    settings, deliveries = _settings(snapshot), _deliveries(snapshot)
+    if settings is None or settings.delivery_limit is None:
+        return LAST_ATTEMPTS.unknown(_why(snapshot))
+    limit = settings.delivery_limit
+    counts = {str(tp): last for tp, state in deliveries.partitions.items() if (last := state.last_attempts(limit))}
+    if not counts:
+        return _incomplete(LAST_ATTEMPTS, deliveries)
+    return LAST_ATTEMPTS.finding(
+        Severity.WARNING,
+        f"{plural(sum(counts.values()), 'offset')} of {some_of(list(counts))} came back {limit - 1} times: if the next "
+        f"delivery fails, that was the last of {limit}",
+        remedy="find out why its consumers fail at them, or do not finish them within their lock",
+        numbers={"offset_count": sum(counts.values()), "delivery_limit_count": limit},
+        affected=sorted(counts, key=counts.__getitem__, reverse=True),
+        commands=(kgroup_command("peek", snapshot.group.name),),
+    )
+
+
+def _deliveries(snapshot: GroupSnapshot) -> Deliveries:
+    share = snapshot.group.share
+    return (share.deliveries if share else None) or Deliveries(unread="__share_group_state was not read")
+
+
+def _incomplete(rule: Rule, deliveries: Deliveries) -> Answer:
+    """Nothing was found; whether all was read."""
+    if deliveries.unread is None:
+        return ()
+    return rule.partly(deliveries.unread) if deliveries.partitions else rule.unknown(deliveries.unread)
 
 
 def _settings(snapshot: GroupSnapshot) -> ShareSettings | None:

@@ -10,9 +10,10 @@ from kgroup.groups.doctor.snapshot import GroupSnapshot
 from kgroup.groups.lag.evidence import LagEvidence, PartitionEvidence
 from kgroup.model.groups import LogRange, Partition
 from kgroup.model.migration_facts import BrokerFacts
+from kgroup.model.share_deliveries import Deliveries, DeliveryBatch, DeliveryState, PartitionDeliveries
 from kgroup.model.share_group import BrokerLag, DeadLetterTopic, ShareGroup, ShareSettings
 from tests.helpers.cases import described
-from tests.helpers.cases.doctor import INFO, NOW, PARTLY, UNKNOWN, WARNING, Case, member, partition
+from tests.helpers.cases.doctor import CRITICAL, INFO, NOW, PARTLY, UNKNOWN, WARNING, Case, member, partition
 
 SETTINGS = ShareSettings("earliest", "read_uncommitted", 5, 30_000, has_dead_letters=True)
 LATEST = replace(SETTINGS, start="latest")
@@ -29,6 +30,7 @@ def snapshot(
     members: int = 1,
     name: str = "jobs",
     release: str | None = "4.4",
+    deliveries: Deliveries | None = None,
 ) -> GroupSnapshot:
     """A share group with so many members, which all have the first partition."""
     group = described.group(
@@ -38,20 +40,36 @@ def snapshot(
         type="share",
         protocol_type="share",
         state="Stable" if members else "Empty",
-        share=ShareGroup(settings, None if settings else "no DESCRIBE_CONFIGS on this group"),
+        share=ShareGroup(settings, None if settings else "no DESCRIBE_CONFIGS on this group", deliveries),
     )
     known = {p.tp: PartitionEvidence() for p in partitions}
     evidence = LagEvidence(now_ms=NOW, partitions=known)
     return GroupSnapshot(group=group, now_ms=NOW, logs=known, read=evidence, broker=BrokerFacts(release=release))
 
 
-def with_dead_letters(**topic: Any) -> GroupSnapshot:
-    return snapshot(DONE, settings=replace(SETTINGS, dead_letters=DeadLetterTopic("dlq.orders", **topic)))
+def with_dead_letters(deliveries: Deliveries | None = None, **topic: Any) -> GroupSnapshot:
+    settings = replace(SETTINGS, dead_letters=DeadLetterTopic("dlq.orders", **topic))
+    return snapshot(DONE, settings=settings, deliveries=deliveries)
+
+
+def delivered(*batches: DeliveryBatch, unread: str | None = None) -> Deliveries:
+    """The state of the first partition, which is read."""
+    return Deliveries({DONE.tp: PartitionDeliveries(0, batches)}, unread)
+
+
+def given(deliveries: Deliveries, settings: ShareSettings | None = SETTINGS) -> GroupSnapshot:
+    return snapshot(DONE, settings=settings, deliveries=deliveries)
 
 
 DONE, BEHIND, NEW = counted(0, 1000, 0), counted(0, 400, 30), counted(1, None, None)
 AWAY = counted(1, None, None, log=None, error="no-leader")
 EMPTY_LOG = counted(1, None, 0, log=LogRange(0, 0))
+NOT_READ = Deliveries(unread="__share_group_state could not be read")
+RETRIED = DeliveryBatch(10, 19, DeliveryState.AVAILABLE, 3)
+ON_LAST = DeliveryBatch(20, 21, DeliveryState.AVAILABLE, 4)
+MARKERS = DeliveryBatch(30, 31, DeliveryState.ARCHIVED, 1)
+REJECTED = DeliveryBatch(32, 32, DeliveryState.ARCHIVED, 2)
+AT_LIMIT = DeliveryBatch(33, 35, DeliveryState.ARCHIVED, 5)
 
 CASES = (
     Case("share-no-reader", "it has members", snapshot(BEHIND), None),
@@ -88,4 +106,25 @@ CASES = (
          "dlq.orders does not exist: a record that is rejected, or not done after 5 deliveries, is lost"),
     Case("share-dead-letters", "it is not enabled", with_dead_letters(exists=True, enabled=False), WARNING,
          "dlq.orders lacks errors.deadletterqueue.group.enable=true"),
+    Case("share-archived", "only markers, or rejected at once", given(delivered(RETRIED, MARKERS)), None),
+    Case("share-archived", "dead letters are taken", with_dead_letters(delivered(AT_LIMIT), exists=True, enabled=True),
+         None),
+    Case("share-archived", "it may not be seen", with_dead_letters(delivered(AT_LIMIT)), UNKNOWN, "dlq.orders"),
+    Case("share-archived", "its settings are unknown", given(delivered(AT_LIMIT), None), UNKNOWN, "DESCRIBE_CONFIGS"),
+    Case("share-archived", "its state was not read", snapshot(DONE), UNKNOWN, "was not read"),
+    Case("share-archived", "its state cannot be read", given(NOT_READ), UNKNOWN, "could not be read"),
+    Case("share-archived", "a part cannot be read", given(delivered(RETRIED, unread="too much")), PARTLY, "too much"),
+    Case("share-archived", "a consumer rejects", given(delivered(REJECTED)), WARNING,
+         "1 offset of orders:0 archived after 2 deliveries or more, and there is no dead-letter topic"),
+    Case("share-archived", "the limit is reached", given(delivered(MARKERS, REJECTED, AT_LIMIT)), CRITICAL,
+         "4 offsets of orders:0 archived after 2 deliveries or more, 3 offsets of them after all 5"),
+    Case("share-archived", "the topic is not enabled",
+         with_dead_letters(delivered(AT_LIMIT), exists=True, enabled=False), CRITICAL, "dlq.orders takes none"),
+    Case("share-last-attempts", "there are deliveries left", given(delivered(RETRIED, AT_LIMIT)), None),
+    Case("share-last-attempts", "none are left", given(delivered(RETRIED, ON_LAST)), WARNING,
+         "2 offsets of orders:0 came back 4 times: if the next delivery fails, that was the last of 5"),
+    Case("share-last-attempts", "its settings are unknown", given(delivered(ON_LAST), None), UNKNOWN,
+         "DESCRIBE_CONFIGS"),
+    Case("share-last-attempts", "its state cannot be read", given(NOT_READ), UNKNOWN, "could not be read"),
+    Case("share-last-attempts", "a part cannot be read", given(delivered(unread="too much")), PARTLY, "too much"),
 )  # fmt: skip
