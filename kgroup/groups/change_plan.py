@@ -98,10 +98,14 @@ class ChangeRow(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def gone(self) -> int | None:
-        """How many offsets the old commit is outside the log: old 5, log [100, 120) is 95. None if not known."""
+        """How many offsets the old commit is outside the log: old 5, log [100, 120) is 95. None if not known.
+
+        A share group's start offset may stay below the log start: what was deleted there may have been done.
+        """
         if self.old is None or self.log is None:
             return None
-        return max(0, self.log.start - self.old.offset, self.old.offset - self.log.end)
+        below = self.log.start - self.old.offset if self.counted is None else 0
+        return max(0, below, self.old.offset - self.log.end)
 
     @property
     def changes(self) -> bool:

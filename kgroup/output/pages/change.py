@@ -30,6 +30,7 @@ from kgroup.model.blocks import (
 from kgroup.model.groups import Group, RowError
 from kgroup.model.outcome import Outcome
 from kgroup.model.reporter import Reporter
+from kgroup.model.share_group import SHARE
 from kgroup.model.streaming_query import is_query
 from kgroup.output.pages.share_changes import share_blocks
 from kgroup.support.cluster_ref import ClusterRef
@@ -415,5 +416,7 @@ def _restore_words(result: Result, backup: str) -> tuple[str, ...]:
     # Groups that have to be created again must be named.
     groups = names if result.plan.deleted or len(names) <= _NAMED_GROUPS else ("--all-groups",)
     create = ("--create",) if result.plan.deleted else ()
+    if result.plan.deleted and result.plan.deleted <= result.plan.share:
+        create = (*create, "--type", SHARE)
     accept = ("--accept", ACTIVE_COMMITTER)
     return ("reset", *groups, *create, "--from-file", backup, *accept, "--execute")

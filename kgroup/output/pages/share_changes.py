@@ -41,7 +41,7 @@ def _comes_again(effect: ShareEffect) -> str:
     most = "" if effect.exact else "at most "
     parts = []
     if effect.repeated:
-        parts.append(f"{most}{human_count(effect.repeated)} that are done are delivered again")
+        parts.append(f"{most}{human_count(effect.repeated)} that count as done are delivered again")
     if effect.skipped:
         parts.append(f"{most}{human_count(effect.skipped)} that are not done are skipped")
     return ", ".join(parts) or "the same records are delivered"

@@ -14,11 +14,12 @@ from tests.helpers.share_plans import row, share_group
 @pytest.mark.parametrize(
     ("rows", "line"),
     [
-        ([row(5, 0, 3)], "lag 3 now, 20 then: 17 that are done are delivered again"),
+        ([row(5, 0, 3)], "lag 3 now, 20 then: 17 that count as done are delivered again"),
         ([row(0, 20, 3)], "lag 3 now, 0 then: 3 that are not done are skipped"),
         (
             [row(0, 10, 3)],
-            "lag 3 now, 10 then: at most 10 that are done are delivered again, at most 3 that are not done are skipped",
+            "lag 3 now, 10 then: at most 10 that count as done are delivered again, "
+            "at most 3 that are not done are skipped",
         ),
         (
             [row(5, 0, 3), row(None, 0, None)],
