@@ -77,12 +77,12 @@ def _nothing_there(
             asked = {choice.topic for choice in topics}
             known = sorted({topic for topic, _ in committed(group)})
             there = [f"{topic}:{number}" for topic, number in sorted(committed(group)) if topic in asked] or known
-            has = f"It has some on {', '.join(there[:_NAMED])}" if there else "It has none."
+            things = "start offsets" if group.is_share else "commits"
+            has = f"It has {things} on {', '.join(there[:_NAMED])}" if there else f"It has no {things}."
             what = ", ".join(
                 choice.topic if choice.partitions is None else f"{choice.topic}:{','.join(map(str, choice.partitions))}"
                 for choice in topics
             )
-            things = "start offsets" if group.is_share else "commits"
             yield RowError.of(NotFound(f"{group.name} has no {things} on {what}", hint=has), group=group.name)
 
 
