@@ -308,6 +308,15 @@ def test_a_file_that_would_delete_a_start_offset(kgroup: CommandLine, orders: st
     assert starts(kgroup, idle) == both(orders, 2, 8)
 
 
+def test_no_catch_up_delivers_what_was_skipped(kgroup: CommandLine, idle: str, orders: str) -> None:
+    """Some of it was done."""
+    done = kgroup("reset", idle, "--topic", orders, "--to-latest", "--execute", "-o", "json")
+    change = done.data[0]["change_id"]
+    refused = kgroup("catchup", "start", "--skipped-by", change, "--to-topic", "elsewhere", exit_code=6)
+    assert f"{idle} is a share group" in refused.stderr
+    assert f"undo {change}" in refused.stderr
+
+
 def test_kafkas_tool_sees_the_same(
     kgroup: CommandLine, kafka_tool: KafkaTools, world: KafkaWorld, orders: str, idle: str
 ) -> None:

@@ -26,9 +26,10 @@ from kgroup.model.commit import Commit
 from kgroup.model.journal import DAMAGED_JOURNAL, JournalEntry, JournalRow
 from kgroup.model.records import OffsetRange
 from kgroup.model.reporter import Reporter
+from kgroup.model.share_group import SHARE
 from kgroup.model.topic_partition import GroupTopicPartition, TopicPartition
 from kgroup.settings.environment import variable
-from kgroup.support.errors import NotFound, Refused, UsageError
+from kgroup.support.errors import FOREIGN_OWNER, NotFound, Refused, UsageError
 from kgroup.support.hint import Hint
 from kgroup.support.units import plural, some_of
 
@@ -53,8 +54,8 @@ def request_skipped(engine: CatchupEngine, request: StartRequest, change_id: str
     """The same request for the skipped ranges, with no group to move; ``request.group`` selects the group.
 
     Raises NotFound for a change that is not in this machine's journal, and for a group that the change did not affect.
-    Raises Refused ``other-cluster``, ``damaged-journal`` and ``topic-recreated``, and UsageError if the change skipped
-    for several groups.
+    Raises Refused ``other-cluster``, ``damaged-journal`` and ``topic-recreated``, for a share group ``foreign-owner``,
+    and UsageError if the change skipped for several groups.
     """
     journal, cluster_id = Journal(), engine.cluster.ref.cluster_id
     entry = journal.entry(change_id, cluster_id)
@@ -73,6 +74,12 @@ def request_skipped(engine: CatchupEngine, request: StartRequest, change_id: str
             hint=Hint("choose one group:  {}", ("catchup", "start", groups[0], "--skipped-by", entry.id)),
         )
     group = request.group or next(iter(groups), None)
+    if group is not None and entry.groups.get(group) == SHARE:
+        raise Refused(
+            f"{group} is a share group: which of the offsets that {entry.id} skipped were done is not known",
+            hint=Hint("To have the group read them itself: {}", ("undo", entry.id)),
+            code=FOREIGN_OWNER,
+        )
     skipped = skipped_offsets(entry, group, request.gap.topics, back, maybe_back)
     layouts = engine.cluster.layouts(sorted({item.topic for item in skipped.ranges}))
     for topic in layouts:
