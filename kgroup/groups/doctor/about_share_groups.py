@@ -45,7 +45,7 @@ DEAD_LETTERS = Rule(
 )
 ARCHIVED = Rule(
     "share-archived",
-    "records of a share group are archived, and no dead-letter topic takes them: they are lost",
+    "records of a share group are archived, and no dead-letter topic receives them: they are lost",
     "KIP-932: share.delivery.count.limit; KIP-1191",
     scope=RuleScope.SHARE,
 )

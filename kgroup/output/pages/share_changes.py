@@ -59,6 +59,6 @@ def _after_deletion(effect: ShareEffect) -> str:
         case "earliest":
             return f"its next start is at the log start ({_START}=earliest): what is done is delivered again"
         case None:
-            return f"its next start is where {_START} says, which could not be read"
+            return f"its next start is by {_START}, which could not be read"
         case other:
             return f"its next start is at {_START}={other}: what is done since then is delivered again"
