@@ -481,7 +481,7 @@ def test_changes_of_a_share_group(bob: Bob) -> None:
     deletion = ("delete-offsets", "jobs", "--topic", "open")
     assert "no DELETE on Group jobs" in bob(*deletion, exit_code=4).stdout
     bob.may(topic("open"), also=[delete])
-    assert "share.auto.offset.reset says, which could not be read" in " ".join(bob(*deletion).stdout.split())
+    assert "by share.auto.offset.reset, which could not be read" in " ".join(bob(*deletion).stdout.split())
     bob.may(topic("open"), also=[delete, (ACLOperation.DESCRIBE_CONFIGS, group("jobs"))])
     assert "share.auto.offset.reset=latest" in bob(*deletion).stdout
     bob(*deletion, "--execute")

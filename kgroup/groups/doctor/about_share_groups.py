@@ -177,7 +177,7 @@ def share_archived(snapshot: GroupSnapshot) -> Answer:
     )
     places = list(dict.fromkeys(str(tp) for tp, _ in batches))
     reached = f", {plural(at_limit, 'offset')} of them after all {limit}" if at_limit else ""
-    why = "there is no dead-letter topic" if topic is None else f"its dead-letter topic {topic.name} takes none"
+    why = "there is no dead-letter topic" if topic is None else f"its dead-letter topic {topic.name} receives none"
     return ARCHIVED.finding(
         Severity.CRITICAL if at_limit else Severity.WARNING,
         f"{plural(count, 'offset')} of {some_of(places)} archived after 2 deliveries or more{reached}, and {why}",

@@ -37,7 +37,7 @@ def test_the_price_of_start_offsets(rows: list[ChangeRow], line: str) -> None:
         ("latest", "at the log end (share.auto.offset.reset=latest): 4 records not done are passed over"),
         ("earliest", "at the log start (share.auto.offset.reset=earliest): what is done is delivered again"),
         ("by_duration:PT1H", "at share.auto.offset.reset=by_duration:PT1H: what is done since then is delivered again"),
-        (None, "where share.auto.offset.reset says, which could not be read"),
+        (None, "by share.auto.offset.reset, which could not be read"),
     ],
 )
 def test_what_follows_the_deletion_of_start_offsets(next_start: str | None, words: str) -> None:
