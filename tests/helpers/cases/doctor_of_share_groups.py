@@ -119,7 +119,7 @@ CASES = (
     Case("share-archived", "the limit is reached", given(delivered(MARKERS, REJECTED, AT_LIMIT)), CRITICAL,
          "4 offsets of orders:0 archived after 2 deliveries or more, 3 offsets of them after all 5"),
     Case("share-archived", "the topic is not enabled",
-         with_dead_letters(delivered(AT_LIMIT), exists=True, enabled=False), CRITICAL, "dlq.orders takes none"),
+         with_dead_letters(delivered(AT_LIMIT), exists=True, enabled=False), CRITICAL, "dlq.orders receives none"),
     Case("share-last-attempts", "there are deliveries left", given(delivered(RETRIED, AT_LIMIT)), None),
     Case("share-last-attempts", "none are left", given(delivered(RETRIED, ON_LAST)), WARNING,
          "2 offsets of orders:0 came back 4 times: if the next delivery fails, that was the last of 5"),
