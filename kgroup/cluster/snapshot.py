@@ -41,7 +41,7 @@ from kgroup.cluster.topics import (
 )
 from kgroup.model.groups import Coordinator, Group, ListedGroup, LogRange, Positions, RowError
 from kgroup.model.hidden_commits import Hidden, hidden_notes
-from kgroup.model.share_group import SHARE
+from kgroup.model.share_group import SHARE, BrokerLag
 from kgroup.model.streaming_query import StreamingQuery, is_query
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.settings.model import Settings
@@ -449,4 +449,5 @@ def _logged_parts(state: LoggedState, leader: Coordinator | None) -> GroupParts:
         None if state.state is None else state.members,  # the members that were read may be incomplete
     )
     commits: CommittedOffsets = dict(state.commits)
-    return GroupParts(state.name, described, commits, leader)
+    lags: dict[TopicPartition, BrokerLag] | None = {} if state.type == SHARE else None
+    return GroupParts(state.name, described, commits, leader, lags=lags)

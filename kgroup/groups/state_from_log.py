@@ -23,8 +23,10 @@ from kgroup.model.group_log import (
     GenerationWritten,
     GroupDeleted,
     MemberDetails,
+    Partitions,
     RebalanceProtocol,
     ScannedRange,
+    ShareStatesWritten,
     TransactionEnd,
     Unreadable,
 )
@@ -80,6 +82,8 @@ class LoggedState(msgspec.Struct, frozen=True):
     group_epoch: int | None = None
     assignment_epoch: int | None = None
     members: tuple[Member, ...] = ()
+    share_partitions: Partitions = frozenset()
+    """The partitions that a share group has start offsets of, which are in another topic."""
 
     @property
     def commits(self) -> dict[TopicPartition, Commit]:
@@ -111,7 +115,9 @@ def state_at(name: str, events: Iterable[Event], reach: ScannedRange, at_ms: int
         case GenerationWritten() as generation:
             return _classic_group(group, generation)
         case EpochWritten() as epoch:
-            return _group_with_epochs(group, epoch, records.timeline)
+            return replace(
+                _group_with_epochs(group, epoch, records.timeline), share_partitions=records.share_partitions
+            )
     if records.timeline.gone_at is not None and not records.state_is_lost:
         # A deleted group loses its offsets; later commits belong to a new group with the same name. If the record
         # after the deletion is lost, the group may have been converted instead, which keeps its offsets.
@@ -143,6 +149,7 @@ class _NewestRecords:
     foreign: str | None = None
     """The type of a group whose newest record of its state is of a share or streams group, and cannot be decoded."""
     open: set[TopicPartition] = field(default_factory=set)
+    share_partitions: Partitions = frozenset()
     state_is_lost: bool = False
     _commits: dict[TopicPartition, CommitWritten] = field(default_factory=dict)
     _later: dict[TopicPartition, CommitWritten] = field(default_factory=dict)
@@ -169,6 +176,8 @@ class _NewestRecords:
             self.foreign = _foreign_type(event) or self.foreign
         elif isinstance(event, _STATES):
             self.foreign = None
+        elif isinstance(event, ShareStatesWritten):
+            self.share_partitions = event.states.initialized if event.states else frozenset()
         self.timeline.add(event)
         self._note_time(event.at_ms)
 

@@ -51,12 +51,18 @@ class PartitionDeliveries(msgspec.Struct, frozen=True):
     """Batches that do not overlap, in the order of their offsets; below ``start`` only archived ones.
 
     ``start`` is the start offset, None before the first record is done. ``since_ms`` is the time from which on the log
-    has everything; older records that were archived, and are below the start offset, are not known.
+    has everything; older records that were archived, and are below the start offset, are not known. ``done`` is how
+    many records from the start offset on are done, None if it is not known.
     """
 
     start: int | None = None
     batches: tuple[DeliveryBatch, ...] = ()
     since_ms: int | None = None
+    done: int | None = None
+
+    def lag(self, log_end: int) -> int | None:
+        """The records that are not done, as the broker counts them; None if it is not known."""
+        return None if self.start is None or self.done is None else max(0, log_end - self.start - self.done)
 
     @property
     def retried(self) -> int:

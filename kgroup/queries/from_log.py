@@ -27,10 +27,12 @@ from kgroup.groups.selection import (
 )
 from kgroup.groups.state_from_log import LoggedState, PastCommit, state_at
 from kgroup.groups.undo_plan import COMMIT_UNKNOWN, topic_recreated_error, unknown_commit
+from kgroup.model.commit import Commit
 from kgroup.model.group_log import LOG_INCOMPLETE
 from kgroup.model.groups import Coordinator, Group, ListedGroup, RowError
 from kgroup.model.kafka_tools import acl_hint
 from kgroup.model.reporter import Reporter
+from kgroup.model.share_group import SHARE, BrokerLag, ShareGroup
 from kgroup.queries.activity_listing import ActivityListing, no_broker
 from kgroup.queries.log_options import FromLog, LogBounds, scan_progress
 from kgroup.queries.snapshots import exclude_foreign
@@ -124,11 +126,55 @@ def logged_snapshot(
 
     Raises NotFound, Refused and NotAuthorized as ``kgroup.queries.snapshots`` does.
     """
-    logged = choose_logged(reporter, cluster, which, source)
-    snapshot = cluster.with_logs(list(logged.states.values()), request)
-    groups = tuple(with_errors(group, logged.states[group.name]) for group in snapshot.groups)
-    warn_open_transactions(reporter, logged.states.values())
-    return LoggedSnapshot(replace(snapshot, groups=groups, errors=(*logged.errors, *snapshot.errors)), logged.states)
+    logged = choose_logged(reporter, cluster, which, source, share=True)
+    shared = _read_shared(cluster, logged.states, _budget_s(source))
+    states = {name: _with_starts(state, shared.get(name)) for name, state in logged.states.items()}
+    snapshot = cluster.with_logs(list(states.values()), request)
+    groups = tuple(_with_share(with_errors(each, states[each.name]), shared.get(each.name)) for each in snapshot.groups)
+    warn_open_transactions(reporter, states.values())
+    errors = (*logged.errors, *snapshot.errors, *_unknown_starts(shared))
+    return LoggedSnapshot(replace(snapshot, groups=groups, errors=errors), states)
+
+
+def _read_shared(cluster: Cluster, states: Mapping[str, LoggedState], budget_s: float) -> dict[str, ShareGroup]:
+    """The settings and the deliveries of the share groups; their start offsets are in these."""
+    wanted = {name: state.share_partitions for name, state in states.items() if state.type == SHARE}
+    if not wanted:
+        return {}
+    # Imported here: rarely used.
+    from kgroup.cluster.share_settings import read_share_settings
+
+    deliveries = cluster.deliveries(wanted, budget_s)
+    settings = cluster.ask(read_share_settings, list(wanted))
+    return {name: replace(settings[name], deliveries=deliveries[name]) for name in wanted}
+
+
+def _with_starts(state: LoggedState, share: ShareGroup | None) -> LoggedState:
+    """The state with the start offsets of a share group as its commits."""
+    if share is None or share.deliveries is None:
+        return state
+    starts = {tp: each.start for tp, each in sorted(share.deliveries.partitions.items())}
+    commits = {tp: PastCommit(Commit(start, None, "")) for tp, start in starts.items() if start is not None}
+    return replace(state, partitions=commits)
+
+
+def _with_share(group: Group, share: ShareGroup | None) -> Group:
+    """The group with the lag that its state shows, as the broker would count it."""
+    if share is None or share.deliveries is None:
+        return group
+    known = share.deliveries.partitions
+    partitions = tuple(
+        replace(p, counted=BrokerLag(known[p.tp].lag(p.log.end))) if p.log and p.commit and p.tp in known else p
+        for p in group.partitions
+    )
+    return replace(group, share=share, partitions=partitions)
+
+
+def _unknown_starts(shared: Mapping[str, ShareGroup]) -> Iterator[RowError]:
+    for name, share in shared.items():
+        if share.deliveries is not None and share.deliveries.unread is not None:
+            what = f"start offsets are not known: {share.deliveries.unread}"
+            yield RowError(LOG_INCOMPLETE, what, name, exit_code=ExitCode.PARTLY)
 
 
 class LoggedSnapshot(msgspec.Struct, frozen=True):
@@ -147,11 +193,12 @@ def choose_logged(
     numbers: Collection[int] | None = None,
     *,
     foreign: bool = False,
+    share: bool = False,
 ) -> LoggedGroups:
     """The groups that ``which`` selects, from the log only, in its partitions ``numbers`` (None: in all).
 
-    Share and streams groups are left out, with a note, unless ``foreign``. Raises as ``select_groups`` does, and
-    Refused for ``--expect`` or a named share or streams group.
+    Share and streams groups are left out, with a note, unless ``foreign``; with ``share`` only streams groups are.
+    Raises as ``select_groups`` does, and Refused for ``--expect`` or a named group that would be left out.
     """
     if which.topic and (missing := cluster.check_topics(which.topics.names)):
         reporter.note(f"there is no topic {', '.join(missing)} now")
@@ -186,7 +233,7 @@ def choose_logged(
     if not foreign:
         # A group whose type is not in the log is kept: it is not known to be of another type.
         others = [listed_group(state) for state in states.values() if state.type is not None]
-        left_out = exclude_foreign(reporter, which, others, "--from-log")
+        left_out = exclude_foreign(reporter, which, others, "--from-log", all_types=share)
         states = {name: state for name, state in states.items() if name not in left_out}
         logged = replace(logged, errors=tuple(e for e in logged.errors if e.group not in left_out))
     check_expected(which, len(states))

@@ -136,6 +136,7 @@ def test_deliveries_of_a_share_group(bob: Bob, settled: KafkaWorld) -> None:
     assert re.fullmatch(r"__share_group_state:\d+ could not be read: no READ on Topic", deliveries()[0] or "")
     assert "deliveries unknown: __share_group_state" in bob("describe", "shared").stdout
     assert "no READ on Topic" in bob("peek", "shared", exit_code=7).stderr
+    assert "start offsets are not known" in bob("describe", "shared", "--from-log", exit_code=7).stderr
     bob.may(*EVERYTHING, group("shared"), state)
     assert deliveries() == (None, {0})
 

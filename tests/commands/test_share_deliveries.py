@@ -155,3 +155,25 @@ def test_what_the_doctor_finds(kgroup: CommandLine, delivered: Callable[..., Del
     assert document["findings"][0]["commands"] == [f"kgroup peek {made.group}"]
     (unread,) = kgroup("doctor", made.group, "--scan-time", "0s", "-o", "json").data
     assert {"share-archived", "share-last-attempts"} <= {each["rule"] for each in unread["unchecked_rules"]}
+
+
+def test_the_log_shows_what_the_coordinator_shows(kgroup: CommandLine, delivered: Callable[..., Delivered]) -> None:
+    """Also the lag, which the state counts. Only the assignor is in no record."""
+    made = delivered()
+
+    def shown(*words: str) -> dict[str, Any]:
+        document = described(kgroup, made.group, *words)
+        kept = ("state", "type", "group_epoch", "assignment_epoch", "totals", "share")
+        of_row = ("committed", "lag", "log_end", "retried_count", "last_attempt_count", "archived_count")
+        rows = [{key: row[key] for key in of_row} for row in document["partitions"]]
+        members = [(each["member_id"], each["assignment"]) for each in document["members"]]
+        return {key: document[key] for key in kept} | {"rows": rows, "members": members}
+
+    # A state that is about to be written makes the two differ for a moment.
+    wait_for(lambda: shown() == shown("--from-log"), "the same from both")
+    document = described(kgroup, made.group, "--from-log")
+    assert (document["source"], document["state"]) == ("log", "Stable")
+    assert document["partitions"][0]["lag"] >= 1
+    page = kgroup("describe", made.group, "--from-log").stdout
+    assert "SOURCE  from __consumer_offsets" in page
+    assert "START" in page

@@ -35,6 +35,7 @@ from kgroup.model.group_log import (
 from kgroup.model.groups import LEFT_TEMPORARILY, LogRange, RowError, TopicPartitions
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import ExitCode, NotFound
+from tests.helpers.cases.history import Log, of
 
 WHOLE = ScannedRange(0, 1000, 1, 0, to_log_start=True)
 COMPACTED = ScannedRange(0, 1000, 1, 900, to_log_start=True)
@@ -494,3 +495,12 @@ def test_compaction_never_makes_it_wrong(history: list[CommitWritten], cleaned_t
     assert ({} if (left := state_at("svc", cleaned, reach)) is None else left.commits) == now
     # Of what has been deleted since, nothing at all may be left; of what has a commit now, something always is.
     assert not (known.keys() - shown.keys()) & now.keys()
+
+
+def test_the_partitions_of_a_share_group() -> None:
+    """Those that have start offsets at that time, not those that are about to get them."""
+    log = Log().at(0).share_epoch(2).states(of(0, 1), of()).at(2).states(of(2), of(0, 1)).at(9).no_states()
+    first, last = (state_at("jobs", log.events, WHOLE, at_ms) for at_ms in (log.now_ms - 1, None))
+    assert first is not None
+    assert last is not None
+    assert (first.type, first.share_partitions, last.share_partitions) == ("share", of(0, 1), frozenset())

@@ -34,12 +34,14 @@ _HIGHEST = 2**63 - 1
 class StateWritten(msgspec.Struct, frozen=True):
     """A snapshot replaces the state, an update is laid over it.
 
-    ``start`` None: a snapshot has no start offset yet, an update does not change it.
+    ``start`` None: a snapshot has no start offset yet, an update does not change it. ``done`` is how many records from
+    the start offset on are done, None before Kafka 4.2.
     """
 
     is_snapshot: bool
     start: int | None
     batches: tuple[DeliveryBatch, ...]
+    done: int | None = None
 
 
 def key_tail(group: str, topic_id: str, partition: int) -> bytes:
@@ -60,10 +62,11 @@ def decode(key: bytes, value: bytes | None) -> StateWritten:
         start = reader.i64()
         reader.take(_TIMES if is_snapshot else 0)
         batches = reader.compact_array(lambda: _batch(reader))
-        reader.tags()
+        raw_done = reader.tags().get(0)
+        done = -1 if raw_done is None else ByteReader(raw_done).i32()
     except FAULTS as error:
         raise MalformedRecord(f"a share state cannot be decoded: {error}") from error
-    return StateWritten(is_snapshot, start if start >= 0 else None, batches)
+    return StateWritten(is_snapshot, start if start >= 0 else None, batches, done if done >= 0 else None)
 
 
 def _batch(reader: ByteReader) -> DeliveryBatch:
@@ -76,7 +79,7 @@ def _batch(reader: ByteReader) -> DeliveryBatch:
 
 def fold(records: Iterable[StateWritten], since_ms: int | None = None) -> PartitionDeliveries | None:
     """The state after these records of one partition, in log order; None without a snapshot among them."""
-    start, known = None, False
+    start, done, known = None, None, False
     layers: list[DeliveryBatch | _Nothing] = []
     for record in records:
         if record.is_snapshot:
@@ -85,6 +88,7 @@ def fold(records: Iterable[StateWritten], since_ms: int | None = None) -> Partit
         elif record.start is not None:
             start = record.start
         layers += record.batches
+        done = record.done
     if not known:
         return None
     batches: list[DeliveryBatch] = []
@@ -98,7 +102,7 @@ def fold(records: Iterable[StateWritten], since_ms: int | None = None) -> Partit
             batches[-1] = replace(last, last=each.last)
         else:
             batches.append(each)
-    return PartitionDeliveries(start, tuple(batches), since_ms)
+    return PartitionDeliveries(start, tuple(batches), since_ms, done)
 
 
 class _Nothing(msgspec.Struct, frozen=True):

@@ -47,10 +47,10 @@ def test_the_captured_state() -> None:
     by_key = groupby(sorted(RECORDS, key=lambda line: line["key"][4:]), key=lambda line: line["key"][4:])
     states = [fold(map(record, lines)) for _, lines in by_key]
     given_up = (DeliveryBatch(1, 1, DEAD, 1), DeliveryBatch(2, 2, DEAD, 3), DeliveryBatch(3, 9, DONE, 1))
-    first = PartitionDeliveries(2, (*given_up, DeliveryBatch(10, 10, DEAD, 1)))
-    second = PartitionDeliveries(0, (DeliveryBatch(0, 0, DONE, 3), DeliveryBatch(1, 3, DONE, 1)))
+    first = PartitionDeliveries(2, (*given_up, DeliveryBatch(10, 10, DEAD, 1)), done=9)
+    second = PartitionDeliveries(0, (DeliveryBatch(0, 0, DONE, 3), DeliveryBatch(1, 3, DONE, 1)), done=4)
     assert states == [first, second] * 2
-    assert (first.archived, first.retried) == (3, 0)
+    assert (first.archived, first.retried, first.lag(11), first.lag(12)) == (3, 0, 0, 1)
 
 
 def snapshot(start: int | None, *batches: DeliveryBatch) -> StateWritten:
