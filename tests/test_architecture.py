@@ -179,6 +179,7 @@ def test_errors_stand_on_the_name_of_a_cluster_and_the_model_on_errors() -> None
         "kgroup.model.commit",
         "kgroup.model.share_group",
         "kgroup.model.streaming_query",
+        "kgroup.model.streams_group",
         "kgroup.model.topic_partition",
         "kgroup.support.errors",
         "kgroup.support.json_types",

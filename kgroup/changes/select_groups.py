@@ -88,7 +88,7 @@ def _with_new(cluster: Cluster, names: Sequence[str], verb: str, *, share: bool)
     missing = {e.group for e in snapshot.errors if e.code == NotFound.code and e.topic is None} - existing
     if missing:
         listed = [group for group in cluster.list_groups().groups if group.name in missing]
-        refuse_foreign(listed, verb, share=True)
+        refuse_foreign(listed, verb, (*DESCRIBED_TYPES, SHARE))
         missing -= {group.name for group in listed if group.type in (*DESCRIBED_TYPES, SHARE)}
     errors = tuple(error for error in snapshot.errors if error.group not in missing or error.topic)
     return without_unread_groups(snapshot.groups, errors, [name for name in missing if name], share=share)

@@ -14,6 +14,7 @@ from kgroup.cluster.topics import Layouts, TopicLayout
 from kgroup.model.commit import Commit
 from kgroup.model.groups import Coordinator, Group, LogRange, Member, Partition, RowError
 from kgroup.model.share_group import BrokerLag, ShareGroup
+from kgroup.model.streams_group import StreamsGroup
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotFound
 
@@ -36,6 +37,10 @@ class GroupParts(msgspec.Struct, frozen=True, dict=True):
     share: ShareGroup | None = None
 
     @property
+    def streams(self) -> StreamsGroup | None:
+        return self.described.streams
+
+    @property
     def commits(self) -> CommittedOffsets:
         """The commits; empty if they could not be read."""
         return {} if isinstance(self.committed, KgroupError) else self.committed
@@ -52,10 +57,11 @@ class GroupParts(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def topics(self) -> set[str]:
-        """Every topic that the group has commits on, is assigned, or is subscribed to by name."""
+        """Every topic with a commit, that is assigned or subscribed to by name, or that its topology reads."""
         return {
             *(topic for topic, _ in self.commits),
             *(topic for topic, _ in self.lags or ()),
+            *(self.streams.topics if self.streams else ()),
             *(item.topic for member in self.described.members or () for item in member.assignment or ()),
             *(topic for member in self.described.members or () for topic in member.subscription or ()),
         }
@@ -102,6 +108,7 @@ def assemble(
         else tuple(_counted(tp, parts, ranges.get(tp), lags.get(tp, _NOT_COUNTED)) for tp in partitions),
         hidden_commits=parts.hidden,
         share=parts.share,
+        streams=parts.streams,
     )
 
 

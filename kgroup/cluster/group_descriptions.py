@@ -9,38 +9,40 @@ from msgspec.structs import replace
 from kgroup.cluster.coordinator.groups import GroupCoordinators, GroupDescription
 from kgroup.model.groups import ListedGroup
 from kgroup.model.share_group import SHARE, SWITCHED_OFF
+from kgroup.model.streams_group import STREAMS, STREAMS_OFF
 from kgroup.support.errors import KgroupError, NotFound
 
 DESCRIBED_TYPES = ("classic", "consumer")
-"""The types of groups that commit offsets; verbs that change groups know these alone."""
+"""The types of groups that verbs which change groups know."""
+ALL_TYPES = (*DESCRIBED_TYPES, SHARE, STREAMS)
+TYPES_OFF = frozenset({SWITCHED_OFF, STREAMS_OFF})
+"""The codes of errors that say that a type of groups is switched off: the brokers then say so of every name."""
 
 
 async def describe_groups(
     coordinators: GroupCoordinators,
     names: Sequence[str],
     listed: Mapping[str, ListedGroup],
-    types: Sequence[str] = (*DESCRIBED_TYPES, SHARE),
+    types: Sequence[str] = ALL_TYPES,
     *,
     up_to_date: bool = True,
 ) -> dict[str, GroupDescription | KgroupError]:
     """A description or an error for each name. One that is not in ``listed`` is asked for as every type."""
     described: dict[str, GroupDescription | KgroupError]
     classic, consumer = (_of_type(kind, names, listed) for kind in DESCRIBED_TYPES)
-    share = _of_type(SHARE, names, listed) if SHARE in types else []
-    if not share:
-        return await coordinators.describe(classic, consumer, up_to_date=up_to_date)
-    # Imported here: its schemas cost every other command some milliseconds.
-    from kgroup.cluster.coordinator.share_groups import describe_share
+    requests = [coordinators.describe(classic, consumer, up_to_date=up_to_date)]
+    # Imported where they are needed: their schemas cost every other command some milliseconds.
+    if SHARE in types and (share := _of_type(SHARE, names, listed)):
+        from kgroup.cluster.coordinator.share_groups import describe_share
 
-    described, as_share = await coordinators.client.gather(
-        [
-            coordinators.describe(classic, consumer, up_to_date=up_to_date),
-            describe_share(coordinators, share, up_to_date=up_to_date),
-        ]
-    )
-    for name, answer in as_share.items():
-        # Where they are switched off, the brokers say so of every name.
-        unknown = isinstance(answer, NotFound) or (isinstance(answer, KgroupError) and answer.code == SWITCHED_OFF)
+        requests.append(describe_share(coordinators, share, up_to_date=up_to_date))
+    if STREAMS in types and (streams := _of_type(STREAMS, names, listed)):
+        from kgroup.cluster.coordinator.streams_groups import describe_streams
+
+        requests.append(describe_streams(coordinators, streams, up_to_date=up_to_date))
+    described, *others = await coordinators.client.gather(requests)
+    for name, answer in ((name, answer) for other in others for name, answer in other.items()):
+        unknown = isinstance(answer, NotFound) or (isinstance(answer, KgroupError) and answer.code in TYPES_OFF)
         if name not in described or (isinstance(described[name], NotFound) and not unknown):
             described[name] = answer
     return described

@@ -1,7 +1,7 @@
 """Session timeouts: how long a member may be silent before the coordinator removes it. No group API reports them.
 
 A classic member sets its own session timeout, which is in the group's newest record in ``__consumer_offsets``.
-All members of the consumer protocol share the group's timeout, a dynamic group config on the broker.
+All members of the other protocols share the group's timeout, a dynamic group config on the broker.
 """
 
 from __future__ import annotations
@@ -16,9 +16,12 @@ from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.topics import offsets_topic_layout
 from kgroup.model.groups import Group
 from kgroup.model.migration_facts import SESSION_CONFIG
+from kgroup.model.streams_group import STREAMS
 from kgroup.support.errors import KgroupError
 
 _BUDGET_S = 1.0
+_SETTINGS = {"consumer": SESSION_CONFIG, STREAMS: "streams.session.timeout.ms"}
+"""The group config of the session timeout, by type of group."""
 
 
 class Sessions(msgspec.Struct, frozen=True):
@@ -40,12 +43,17 @@ async def session_timeouts(client: CoordinatorClient, groups: Sequence[Group]) -
     not searched for.
     """
     classic = [group for group in groups if group.type == "classic" and group.members]
-    consumer = [group for group in groups if group.type == "consumer" and group.members]
-    (by_member, note), by_group = await client.gather(
-        [_classic(client, classic), consumer_sessions(client, [group.name for group in consumer])]
+    timed = [group for group in groups if group.type in _SETTINGS and group.members]
+    names = {kind: [group.name for group in timed if group.type == kind] for kind in _SETTINGS}
+    (by_member, note), *of_types = await client.gather(
+        [
+            _classic(client, classic),
+            *(consumer_sessions(client, names[kind], setting) for kind, setting in _SETTINGS.items() if names[kind]),
+        ]
     )
+    by_group = {name: timeout_ms for of_type in of_types for name, timeout_ms in of_type.items()}
     timeouts_ms: dict[tuple[str, str], int] = dict(by_member)
-    for group in consumer:
+    for group in timed:
         timeout_ms = by_group.get(group.name)
         if timeout_ms is None:
             note = note or "session timeouts unknown: no DESCRIBE_CONFIGS on the Group"

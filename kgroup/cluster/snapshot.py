@@ -19,6 +19,7 @@ from kgroup.cluster.coordinator.groups import GroupDescription, GroupListing
 from kgroup.cluster.coordinator.offset_fetch import CommittedOffsets
 from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_descriptions import (
+    ALL_TYPES,
     DESCRIBED_TYPES,
     describe_groups,
     from_listing,
@@ -28,6 +29,7 @@ from kgroup.cluster.group_descriptions import (
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.refresh_cache import CachedValue, RefreshCache
 from kgroup.cluster.share_group_parts import read_share_groups, share_parts
+from kgroup.cluster.streams_group_parts import changelog_topics, with_changelogs, with_partitions
 from kgroup.cluster.topic_visibility import may_hide_topics, read_hidden_commits
 from kgroup.cluster.topics import (
     Layouts,
@@ -48,7 +50,7 @@ from kgroup.settings.model import Settings
 from kgroup.support.errors import KgroupError, NotAuthorized, NotFound
 
 if TYPE_CHECKING:
-    from kgroup.cluster.coordinator.client import Broker
+    from kgroup.cluster.coordinator.client import Broker, CoordinatorClient
     from kgroup.cluster.first_records import Span
     from kgroup.cluster.lag_reading import LagFacts, LookBack, Need
     from kgroup.cluster.offsets_topic.generations import GenerationResults
@@ -69,8 +71,9 @@ class SnapshotRequest(msgspec.Struct, frozen=True):
     ``generation_budget_s`` is how long to search ``__consumer_offsets``; 0 leaves out generation and leader. ``stable``
     turns each commit that an open transaction is about to replace into an error. ``hidden_budget_s`` is how long to
     search ``__consumer_offsets`` for commits that the broker may hide from this user; 0: do not search. ``all_types``
-    is whether share groups and streaming queries may be asked for, ``share`` and ``queries`` whether one of them may
-    be. ``settings`` is whether those of share groups are read.
+    is whether share groups, streams groups and streaming queries may be asked for, ``share`` and ``queries`` whether
+    one of them may be. ``settings`` is whether those of share groups are read, and what the changelogs of streams
+    groups hold.
     """
 
     offsets: bool = True
@@ -84,9 +87,9 @@ class SnapshotRequest(msgspec.Struct, frozen=True):
     settings: bool = False
 
     @property
-    def of_share(self) -> bool:
-        """Whether share groups may be asked for."""
-        return self.all_types or self.share
+    def types(self) -> tuple[str, ...]:
+        """The types of groups that may be asked for."""
+        return ALL_TYPES if self.all_types else (*DESCRIBED_TYPES, *((SHARE,) if self.share else ()))
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -184,8 +187,8 @@ class Cluster(ClusterConnection):
         """The groups as they are now.
 
         A name without a type is requested as all types at once; if the group is of none, NotFound is in ``errors``.
-        Streams groups are not requested, nor share groups unless the request allows them. A streaming query,
-        ``spark:...``, is read from its checkpoint. Raises Refused for one unless the request allows it.
+        Share and streams groups are not requested unless the request allows them. A streaming query, ``spark:...``, is
+        read from its checkpoint. Raises Refused for one unless the request allows it.
         """
         names = [each if isinstance(each, str) else each.name for each in groups]
         queries = [name for name in names if is_query(name)]
@@ -309,7 +312,7 @@ class Cluster(ClusterConnection):
 
     async def _snapshot(self, groups: Sequence[ListedGroup | str], request: SnapshotRequest) -> Snapshot:
         listed = {group.name: group for group in groups if isinstance(group, ListedGroup)}
-        types = (*DESCRIBED_TYPES, SHARE) if request.of_share else DESCRIBED_TYPES
+        types = request.types
         names = [
             group if isinstance(group, str) else group.name
             for group in groups
@@ -394,14 +397,23 @@ class Cluster(ClusterConnection):
         classic = [p.name for p in parts if p.described.type == "classic" and p.described.protocol_type != ""]
         classic = classic if request.generation_budget_s > 0 else []
         topics = {topic for p in parts for topic in p.topics} if request.logs else set()
-        layouts = await topic_layouts(self._client, {*topics, OFFSETS_TOPIC} if classic else topics)
+        changelogs = changelog_topics(parts) if request.settings else set()
+        layouts = await topic_layouts(self._client, {*topics, *changelogs, *([OFFSETS_TOPIC] if classic else ())})
+        parts = [with_partitions(part, layouts) for part in parts]
         partitions = {part.name: part.partitions(layouts) for part in parts}
         logs = {tp for of_group in partitions.values() for tp in of_group} if request.logs else set()
+        of_tasks = [
+            TopicPartition(topic, number)
+            for topic in changelogs
+            if isinstance(layout := layouts.get(topic), TopicLayout)
+            for number in layout.leaders
+        ]
         ranges: dict[TopicPartition, LogRange | KgroupError]
-        ranges, results = await self._client.gather(
+        ranges, results, sizes = await self._client.gather(
             [
-                log_ranges(self._client, layouts, logs),
+                log_ranges(self._client, layouts, {*logs, *of_tasks}),
                 self._generations(layouts.get(OFFSETS_TOPIC), classic, request.generation_budget_s),
+                _sizes(self._client, layouts, of_tasks),
             ]
         )
         groups = []
@@ -409,6 +421,8 @@ class Cluster(ClusterConnection):
             generation = results.generations.get(part.name) if results else None
             number, leader = (generation.number, generation.leader) if generation else (None, None)
             group = assemble(part, partitions[part.name], ranges, number, leader)
+            if group.streams is not None and request.settings:
+                group = replace(group, streams=with_changelogs(group.streams, ranges, sizes))
             groups.append(group)
             errors.extend(failures(group, part, layouts, ranges))
         notes += (results.note,) if results and results.note else ()
@@ -436,6 +450,17 @@ def lacks_group(snapshot: Snapshot) -> bool:
 
 async def _no() -> bool:
     return False
+
+
+async def _sizes(
+    client: CoordinatorClient, layouts: Layouts, partitions: Sequence[TopicPartition]
+) -> Mapping[TopicPartition, int]:
+    if not partitions:
+        return {}
+    # Imported here: read of streams groups alone.
+    from kgroup.cluster.topic_retention import read_sizes
+
+    return await read_sizes(client, layouts, partitions)
 
 
 def _logged_parts(state: LoggedState, leader: Coordinator | None) -> GroupParts:

@@ -6,7 +6,7 @@ unknown sizes are left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -40,7 +40,7 @@ async def read_retention(
     """Read the retention: one request for all topics, and one per leader for the sizes."""
     distinct = sorted(set(partitions))
     settings, sizes = await client.gather(
-        [_settings(client, sorted({topic for topic, _ in distinct})), _sizes(client, layouts, distinct)]
+        [_settings(client, sorted({topic for topic, _ in distinct})), read_sizes(client, layouts, distinct)]
     )
     if isinstance(settings, KgroupError):
         return TopicRetentions({}, sizes, settings)
@@ -59,9 +59,10 @@ async def _settings(client: CoordinatorClient, topics: list[str]) -> dict[str, T
     return settings
 
 
-async def _sizes(
-    client: CoordinatorClient, layouts: Layouts, partitions: list[TopicPartition]
+async def read_sizes(
+    client: CoordinatorClient, layouts: Layouts, partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, int]:
+    """The size of each partition's log in bytes, as its leader has it; unknown ones are left out."""
     by_leader: dict[int, dict[str, list[int]]] = {}
     for topic, number in partitions:
         layout = layouts.get(topic)

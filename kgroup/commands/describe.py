@@ -27,6 +27,7 @@ from kgroup.queries.verdicts import MOST_GROUPS, GroupVerdicts, read_generations
 from kgroup.settings.invocation import Invocation
 from kgroup.support.durations import parse_duration
 from kgroup.support.errors import UsageError
+from kgroup.support.sizes import parse_bytes
 
 if TYPE_CHECKING:
     from kgroup.groups.history.own_changes import OwnChanges
@@ -54,6 +55,20 @@ class DescribeView:
             "--no-generation", help="Skip the search of __consumer_offsets for generation and leader of classic groups."
         ),
     ] = False
+
+    restore_rate: Annotated[
+        str | None,
+        what_option(
+            "--restore-rate",
+            metavar="SIZE",
+            help="Show how long a task of a streams group restores its state, at so many bytes a second: 20MB.",
+        ),
+    ] = None
+
+    @property
+    def bytes_per_s(self) -> int | None:
+        """Raises UsageError for a rate that is no size."""
+        return None if self.restore_rate is None else parse_bytes(self.restore_rate, "--restore-rate")
 
     @property
     def part(self) -> DescribePart:
@@ -119,6 +134,7 @@ def describe(
     check_selection(which)
     scan_s = parse_duration(source.scan_time or _SCAN_TIME, "--scan-time")
     view.snapshot_request(run.format, scan_s)
+    _ = view.bytes_per_s
     if source.from_log or source.scan_bytes is not None:
         if watch.watch:
             raise UsageError("--from-log and --watch are mutually exclusive", hint="kgroup history GROUP --follow")
@@ -258,6 +274,7 @@ def _outcomes(
                 pending_lines=shown.lines_for(group.name for group in page),
                 pending=shown.documents_for(group.name for group in page),
                 verdicts=judgement.verdicts,
+                restore_rate=view.bytes_per_s,
             )
     if not something:
         run.reporter.note("no group is chosen: nothing to do")

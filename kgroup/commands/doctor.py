@@ -16,7 +16,7 @@ from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.groups.doctor.diagnose import check_fail_on, diagnose_cluster, diagnose_group
 from kgroup.groups.doctor.finding import Diagnosis, Severity
 from kgroup.groups.selection import Selection, check_selection, named_groups
-from kgroup.model.groups import RowError, is_of_consumers
+from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
 from kgroup.model.output_format import Format
 from kgroup.output.pages.doctor import explanation_outcome, outcome, rules_outcome
@@ -167,7 +167,7 @@ def _diagnose_groups(run: Invocation, cluster: Cluster, which: Selection, depth:
         diagnosed.errors += _failures(snapshot.errors)
         notes |= dict.fromkeys(snapshot.notes)
         # The members and offsets of other frameworks' groups follow other rules.
-        checked = {group.name for group in snapshot.groups if group.is_share or is_of_consumers(group.protocol_type)}
+        checked = {group.name for group in snapshot.groups if group.is_of_consumers}
         consumers = tuple(group for group in snapshot.groups if group.name in checked)
         others += [group.protocol_type or "" for group in snapshot.groups if group.name not in checked]
         part = replace(snapshot, groups=consumers)

@@ -141,7 +141,7 @@ def _streams(
     client = next((m.client_id for m in members if re.fullmatch(_STREAMS_CLIENT, m.client_id)), None)
     with_commits = [p for p in partitions if p.commit]
     topics = dict.fromkeys(p.topic for p in with_commits)
-    own = next((topic for topic in topics if topic.startswith(f"{name}-") and is_repartition_topic(topic)), None)
+    own = next((topic for topic in topics if is_own_repartition(name, topic)), None)
     marked = next((p.tp for p in with_commits if p.commit and _is_streams_metadata(p.commit.metadata)), None)
     if assignor in _STREAMS_ASSIGNORS:
         evidence = f'(assignor "{assignor}")'
@@ -165,6 +165,11 @@ def _streams(
 def is_repartition_topic(topic: str) -> bool:
     """Whether it is named as a topic of Kafka Streams for itself; its records are deleted once they are read."""
     return topic.endswith("-repartition")
+
+
+def is_own_repartition(group_name: str, topic: str) -> bool:
+    """Whether the group is a Kafka Streams application that passes records to itself with this topic."""
+    return topic.startswith(f"{group_name}-") and is_repartition_topic(topic)
 
 
 def _is_streams_metadata(metadata: str) -> bool:

@@ -15,6 +15,7 @@ import msgspec
 from kgroup.model.commit import Commit
 from kgroup.model.share_group import SHARE, BrokerLag, ShareGroup
 from kgroup.model.streaming_query import StreamingQuery
+from kgroup.model.streams_group import STREAMS, StreamsGroup
 from kgroup.model.topic_partition import PartitionValue, TopicPartition
 from kgroup.support.errors import ExitCode, KgroupError
 from kgroup.support.json_types import Count, ExplainedEnum, Offset
@@ -256,14 +257,14 @@ def is_of_consumers(protocol_type: str | None) -> bool:
 class Group(msgspec.Struct, frozen=True, dict=True):
     """A group at one moment.
 
-    ``type`` is classic, consumer, share or query. ``generation`` and ``leader`` belong to classic groups; they are None
-    if they were not found in ``__consumer_offsets``. Classic groups have no ``group_epoch`` and ``assignment_epoch``.
-    ``protocol_type`` is "consumer", "" for a group that only stores offsets, or another framework's.
-    ``members`` is None if this user may not see them. ``hidden_commits`` are the (topic, partition) of commits that
-    are in ``__consumer_offsets`` but missing from the broker's answer, because this user may not DESCRIBE the topic.
-    None: it is not known whether some are missing. Hidden commits are not in ``partitions``.
-    ``query`` is the streaming query that it is, with its offsets as commits and without members; None for a group.
-    ``share`` is what a share group has besides, None for any other.
+    ``type`` is classic, consumer, share, streams or query. ``generation`` and ``leader`` belong to classic groups; they
+    are None if they were not found in ``__consumer_offsets``. Classic groups have no ``group_epoch`` and no
+    ``assignment_epoch``. ``protocol_type`` is "consumer", "" for a group that only stores offsets, or another
+    framework's. ``members`` is None if this user may not see them. ``hidden_commits`` are the (topic, partition) of
+    commits that are in ``__consumer_offsets`` but missing from the broker's answer, because this user may not DESCRIBE
+    the topic. None: it is not known whether some are missing. Hidden commits are not in ``partitions``. ``query`` is
+    the streaming query that it is, with its offsets as commits and without members; None for a group. ``share`` is what
+    a share group has besides, ``streams`` what a streams group has; None for any other.
     """
 
     name: str
@@ -281,6 +282,7 @@ class Group(msgspec.Struct, frozen=True, dict=True):
     hidden_commits: tuple[TopicPartition, ...] | None = ()
     query: StreamingQuery | None = None
     share: ShareGroup | None = None
+    streams: StreamsGroup | None = None
 
     @property
     def is_share(self) -> bool:
@@ -288,8 +290,13 @@ class Group(msgspec.Struct, frozen=True, dict=True):
         return self.type == SHARE
 
     @property
+    def is_streams(self) -> bool:
+        """Whether it is a streams group: it commits as consumers do, and its state belongs to its offsets."""
+        return self.type == STREAMS
+
+    @property
     def commits_to_kafka(self) -> bool:
-        """Whether its offsets and its past are in ``__consumer_offsets``: a classic or a consumer group."""
+        """Whether its offsets and its past are in ``__consumer_offsets``: a classic, consumer or streams group."""
         return self.query is None and not self.is_share
 
     @cached_property
@@ -302,6 +309,17 @@ class Group(msgspec.Struct, frozen=True, dict=True):
                     tp = TopicPartition(item.topic, number)
                     readers[tp] = (*readers.get(tp, ()), member)
         return readers
+
+    def is_idle(self, member: Member) -> bool:
+        """Whether the member has no partition, nor keeps the state of a task of a streams group."""
+        if self.streams is not None and self.streams.members[member.member_id].has_tasks:
+            return False
+        return member.assignment is not None and not member.partition_count
+
+    @property
+    def is_of_consumers(self) -> bool:
+        """Whether its members are consumers, as far as is known; not those of another framework's classic group."""
+        return self.type != "classic" or is_of_consumers(self.protocol_type)
 
     @property
     def is_simple(self) -> bool:
@@ -335,9 +353,7 @@ class Group(msgspec.Struct, frozen=True, dict=True):
         members = self.members
         return GroupTotals(
             member_count=None if members is None else len(members),
-            idle_member_count=None
-            if members is None
-            else sum(m.assignment is not None and not m.partition_count for m in members),
+            idle_member_count=None if members is None else sum(map(self.is_idle, members)),
             partition_count=len(self.partitions),
             unassigned_partition_count=None
             if members is None or any(member.assignment is None for member in members)

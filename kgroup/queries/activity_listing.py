@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import msgspec
 
+from kgroup.cluster.group_descriptions import TYPES_OFF
 from kgroup.cluster.snapshot import Cluster
 from kgroup.groups.selection import Selection, check_expected
 from kgroup.model.groups import ListedGroup, RowError
 from kgroup.model.reporter import Reporter
-from kgroup.model.share_group import SHARE, SWITCHED_OFF
+from kgroup.model.share_group import SHARE
 from kgroup.model.streaming_query import StreamingQuery, is_query
 from kgroup.queries.snapshots import choose_groups
 from kgroup.support.errors import NotFound
@@ -49,9 +50,9 @@ def read_listing(
         groups, active_ms = _idle(reporter, cluster, groups, idle_s)
     check_expected(which, len(groups))
     groups, failed = cluster.member_counts(groups)
-    if off := next((each for each in failed if each.code == SWITCHED_OFF), None):
-        reporter.note(off.message)
-        failed = tuple(each for each in failed if each.code != SWITCHED_OFF)
+    for note in dict.fromkeys(each.message for each in failed if each.code in TYPES_OFF):
+        reporter.note(note)
+    failed = tuple(each for each in failed if each.code not in TYPES_OFF)
     # Both steps may report the same missing right: choosing a topic's groups, and counting members.
     return ActivityListing(groups, active_ms, tuple(dict.fromkeys(selected.errors + failed)))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
+from kgroup.cluster.group_descriptions import DESCRIBED_TYPES
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.offsets_topic.replica_health import read_replicas
 from kgroup.cluster.snapshot import Cluster, Snapshot, SnapshotRequest
@@ -40,6 +40,7 @@ from kgroup.support.durations import parse_duration
 from kgroup.support.errors import ExitCode, KgroupError, NotAuthorized, NotFound, UsageError
 from kgroup.support.hint import Hint
 from kgroup.support.instants import rfc3339
+from kgroup.support.sizes import parse_bytes
 from kgroup.support.units import some_of
 
 if TYPE_CHECKING:
@@ -233,7 +234,9 @@ def choose_logged(
     if not foreign:
         # A group whose type is not in the log is kept: it is not known to be of another type.
         others = [listed_group(state) for state in states.values() if state.type is not None]
-        left_out = exclude_foreign(reporter, which, others, "--from-log", all_types=share)
+        left_out = exclude_foreign(
+            reporter, which, others, "--from-log", types=(*DESCRIBED_TYPES, *((SHARE,) if share else ()))
+        )
         states = {name: state for name, state in states.items() if name not in left_out}
         logged = replace(logged, errors=tuple(e for e in logged.errors if e.group not in left_out))
     check_expected(which, len(states))
@@ -426,12 +429,4 @@ def _budget_s(bounds: LogBounds) -> float:
 
 
 def _most_bytes(bounds: LogBounds) -> int | None:
-    """``500MB`` or ``2GiB`` in bytes; a bare number is bytes. None without a limit. Raises UsageError."""
-    if bounds.scan_bytes is None:
-        return None
-    parsed = re.fullmatch(r"(?ai)\s*(\d+(?:\.\d+)?)\s*([kmg])?(i?b)?\s*", bounds.scan_bytes)
-    size = float(parsed[1]) if parsed else 0
-    if not parsed or size <= 0:
-        raise UsageError(f"--scan-bytes {bounds.scan_bytes}: is not a size", hint="--scan-bytes 500MB or 2GiB")
-    step = 1024 if (parsed[3] or "").lower() == "ib" else 1000
-    return max(1, int(size * step ** " kmg".index((parsed[2] or " ").lower())))
+    return None if bounds.scan_bytes is None else parse_bytes(bounds.scan_bytes, "--scan-bytes")

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from kgroup.cluster.broker_errors import denied_group
 from kgroup.cluster.checkpoints.queries import listed_query
 from kgroup.cluster.coordinator.groups import GroupListing
-from kgroup.cluster.group_descriptions import DESCRIBED_TYPES
+from kgroup.cluster.group_descriptions import ALL_TYPES, DESCRIBED_TYPES
 from kgroup.cluster.group_partition import partition_of
 from kgroup.cluster.snapshot import Cluster, Snapshot, SnapshotRequest
 from kgroup.groups.selection import (
@@ -161,7 +161,9 @@ def describable_groups(
     With ``share`` the share groups are among them that are named, or that ``--type share`` chooses.
     """
     listed = choose_groups(reporter, cluster, which, all_types=all_types, queries=queries, share=share)
-    foreign = exclude_foreign(reporter, which, listed.groups, verb=verb, all_types=all_types, share=share)
+    foreign = exclude_foreign(
+        reporter, which, listed.groups, verb=verb, types=ALL_TYPES if all_types else DESCRIBED_TYPES, share=share
+    )
     return ListedGroups(tuple(group for group in listed.groups if group.name not in foreign), listed.errors)
 
 
@@ -224,14 +226,14 @@ def _by_name(cluster: Cluster, which: Selection, request: SnapshotRequest, verb:
         return snapshot
     listing = cluster.list_groups()
     of_them = [group for group in listing.groups if group.name in missing]
-    refuse_foreign(of_them, verb, share=request.of_share)
-    if share := [group for group in of_them if group.type == SHARE]:
-        # Where share groups are switched off, the brokers do not say which of all names is one.
-        again = cluster.describe(share, request)
-        others = [error for error in snapshot.errors if error.group not in {group.name for group in share}]
+    refuse_foreign(of_them, verb, request.types)
+    if off := [group for group in of_them if group.type not in DESCRIBED_TYPES]:
+        # Where share or streams groups are switched off, the brokers do not say which of all names is one.
+        again, names_off = cluster.describe(off, request), {group.name for group in off}
+        others = [error for error in snapshot.errors if error.group not in names_off]
         snapshot = Snapshot((*snapshot.groups, *again.groups), (*others, *again.errors), snapshot.notes)
         known_names |= {group.name for group in again.groups}
-        missing = [name for name in missing if name not in {group.name for group in share}]
+        missing = [name for name in missing if name not in names_off]
     listed = {group.name for group in listing.groups}
     absent = [name for name in missing if name not in listed]
     unknown = unknown_groups(absent, listing.groups, cluster.ref.label)
@@ -251,22 +253,25 @@ def exclude_foreign(
     source: str = "",
     verb: str = "",
     *,
-    all_types: bool = False,
+    types: Sequence[str] = DESCRIBED_TYPES,
     share: bool = False,
 ) -> frozenset[str]:
     """The names of the share and streams groups among these, with a note. Raises Refused for a named one.
 
-    With ``all_types`` share groups are none of them; with ``share`` those are not that are chosen as share groups.
+    ``types`` are those that the verb knows; with ``share`` also share groups that are chosen as such.
     """
     named = names_of(which)
     typed = share and chooses_type(which, SHARE)
     foreign = [
-        group for group in groups if _is_foreign(group, share=all_types or typed or (share and group.name in named))
+        group
+        for group in groups
+        if group.type not in (*types, QUERY)
+        and not (group.type == SHARE and (typed or (share and group.name in named)))
     ]
     refuse_foreign([group for group in foreign if group.name in named], verb)
     if foreign:
         hint = Hint("{}", ("list", *([source] if source else ())))
-        what = "streams group" if all_types or typed else "share or streams group"
+        what = "group of another type" if SHARE in types else "share or streams group"
         reporter.note(f"left out, {plural(len(foreign), what)}: {hint}{_BY_TYPE if share and not typed else ''}")
     return frozenset(group.name for group in foreign)
 
@@ -288,22 +293,18 @@ _THEIR_FLAGS = {
 }
 
 
-def _is_foreign(group: ListedGroup, *, share: bool) -> bool:
-    return group.type not in (*DESCRIBED_TYPES, QUERY, *((SHARE,) if share else ()))
-
-
 _NO_OFFSETS = "this verb needs committed offsets, and a share group has none"
 _NOT_KNOWN = "kgroup reads and changes classic and consumer groups only"
 
 
-def refuse_foreign(groups: Sequence[ListedGroup], verb: str = "", *, share: bool = False) -> None:
+def refuse_foreign(groups: Sequence[ListedGroup], verb: str = "", types: Sequence[str] = DESCRIBED_TYPES) -> None:
     """Raise Refused for a group of another type, with the command of Kafka's tool that corresponds to ``verb``.
 
     For a verb without a corresponding command (the default) that is the command that describes the group. With
-    ``share`` a share group is not refused.
+    ``types`` are those that the verb knows.
     """
     for group in groups:
-        if _is_foreign(group, share=share):
+        if group.type not in (*types, QUERY):
             flags = _THEIR_FLAGS.get(group.type, {}).get(verb, "--describe")
             raise Refused(
                 f"{group.name} is a {group.type} group: {_NO_OFFSETS if group.type == SHARE else _NOT_KNOWN}",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from kgroup.cluster.group_descriptions import TYPES_OFF
 from kgroup.cluster.snapshot import Cluster, SnapshotRequest
 from kgroup.groups.member_sessions import Liveness, ObservedMembers, SessionBound, evict_text, lines_of_members
 from kgroup.groups.selection import Selection, names_of, names_only, unknown_groups
@@ -27,7 +28,6 @@ from kgroup.groups.wait_result import GroupWaitResult, RemainingMember, WaitResu
 from kgroup.model.groups import Group, RowError
 from kgroup.model.hidden_commits import not_all_shown
 from kgroup.model.reporter import Reporter
-from kgroup.model.share_group import SWITCHED_OFF
 from kgroup.model.streaming_query import is_query
 from kgroup.queries.first_unread import FirstUnreadTimes
 from kgroup.queries.log_options import warn_of_clocks
@@ -76,7 +76,7 @@ def groups_to_wait_for(
             listed = cluster.list_groups().groups
             missing = set(names_of(which)) - names.keys()
             raise unknown_groups(sorted(missing), listed, cluster.ref.label)
-        if error.code == SWITCHED_OFF:
+        if error.code in TYPES_OFF:
             raise error_of_row(error)
         if error.group in names or (not queries and is_query(error.group or "")):
             continue  # the wait reads the groups that were found again

@@ -20,6 +20,9 @@ CONSUMER_GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 SHARE_GROUPS = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
 """kafka-share-groups.sh"""
 
+STREAMS_GROUPS = "org.apache.kafka.tools.streams.StreamsGroupCommand"
+"""kafka-streams-groups.sh"""
+
 SHIPPED_TOOL_FLAGS = (
     "-Xmx256M",
     "-server",

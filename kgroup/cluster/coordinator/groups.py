@@ -36,6 +36,7 @@ from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of, probe_groups
 from kgroup.cluster.topics import behind_request, offsets_topic_layout, partitions_behind
 from kgroup.model.groups import Assignment, Coordinator, ListedGroup, Member, TopicPartitions, sorted_assignment
+from kgroup.model.streams_group import StreamsGroup
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotAuthorized, NotFound, Unreachable
 from kgroup.support.units import plural
@@ -75,7 +76,7 @@ class ConsumerGroupDescribeResponse(ApiMessage, load_json=schemas):  # type: ign
 class GroupDescription(msgspec.Struct, frozen=True):
     """A coordinator's description of a group, without its offsets. The epochs are None for classic groups.
 
-    ``members`` is None if this user may not see them.
+    ``members`` is None if this user may not see them. ``streams`` is what a streams group has besides.
     """
 
     type: str
@@ -85,6 +86,7 @@ class GroupDescription(msgspec.Struct, frozen=True):
     group_epoch: int | None
     assignment_epoch: int | None
     members: tuple[Member, ...] | None
+    streams: StreamsGroup | None = None
 
 
 class GroupListing(msgspec.Struct, frozen=True):

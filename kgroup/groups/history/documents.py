@@ -28,14 +28,9 @@ from kgroup.groups.timeline.steps import (
 )
 from kgroup.model.group_log import RebalanceProtocol
 from kgroup.model.groups import Assignment, assignment_of
+from kgroup.model.streams_group import MemberTasks
 from kgroup.support.instants import rfc3339
 from kgroup.support.json_types import Count, EpochMs, Instant, Ms, Offset
-
-
-class MemberTasks(msgspec.Struct, frozen=True):
-    active: Annotated[tuple[str, ...], "The tasks that it runs: 0_3 is partition 3 of subtopology 0."]
-    standby: Annotated[tuple[str, ...], "The tasks whose state it keeps, to take them over."]
-    warmup: Annotated[tuple[str, ...], "The tasks whose state it reads, before they move to it."]
 
 
 class PresentMemberDocument(msgspec.Struct, frozen=True):

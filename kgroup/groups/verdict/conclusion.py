@@ -18,6 +18,7 @@ class Trouble(ExplainedEnum):
     CRASH_LOOP = "crash-loop", "members come and go at a record, and none gets past it"
     REBALANCE_WAITS = "rebalance-waits", "a rebalance waits for a member"
     REBALANCING = "rebalancing", "a rebalance is under way, or a static member is away"
+    NOT_READY = "not-ready", "a streams group waits for topics of its topology"
     HANGS = "process-hangs", "a member left as it did not poll, and its process may hang"
     SLOW_BATCH = "slow-batch", "a batch needs longer than max.poll.interval.ms"
     CALL_HANGS = "call-hangs", "a call of the application does not return"

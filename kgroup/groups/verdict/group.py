@@ -56,6 +56,7 @@ from kgroup.groups.verdict.shape import (
     siblings_of,
 )
 from kgroup.model.groups import Group, Member
+from kgroup.model.streams_group import NOT_READY
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration
 from kgroup.support.instants import short_time
@@ -140,7 +141,8 @@ def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None =
         siblings=siblings,
         record=record,
         commands=tuple(
-            verdict_commands(
+            each
+            for each in verdict_commands(
                 group,
                 report,
                 not_passed,
@@ -158,6 +160,7 @@ def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None =
                 if fact is not None and fact.cause is Trouble.PASSED_OVER
                 else (),
             )
+            if not group.is_streams or each.commands[0][0] in _OF_STREAMS
         ),
     )
 
@@ -199,6 +202,9 @@ def _bare_verdict(group: Group, evidence: LagEvidence, report: GroupLag, fact: C
         commands=(),
     )
 
+
+_OF_STREAMS = ("describe", "history")
+"""The verbs of commands that also read streams groups."""
 
 _OF_RESETS = (Trouble.RESET, Trouble.NO_READER)
 """Conclusions that name a reset: its commands are not printed beside another cause."""
@@ -250,7 +256,7 @@ def next_fact(
         unread = evidence.unknown.get(EvidenceSource.COMMITS) or evidence.unknown.get(EvidenceSource.STATE)
         unread = unread if group.is_rebalancing else None
         text = plain if unread is None else f"a rebalance is under way ({group.state}), for an unknown time: {unread}"
-        return Concluded(text, Trouble.REBALANCING)
+        return Concluded(text, Trouble.NOT_READY if group.state == NOT_READY else Trouble.REBALANCING)
     stuck = stuck_of(report)
     if evidence.open_commits:
         places = places_of(report, [each.tp for each in evidence.open_commits])

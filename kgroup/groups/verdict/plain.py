@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kgroup.groups.foreign_owners import connector_of, status_request
+from kgroup.groups.foreign_owners import connector_of, is_own_repartition, status_request
 from kgroup.model.groups import Group, Partition, RangeStatus
 from kgroup.model.hidden_commits import hidden_words
-from kgroup.support.units import human_count, percent, plural
+from kgroup.model.streams_group import NOT_READY
+from kgroup.support.units import human_count, percent, plural, some_of
 
 
 def lag_line(group: Group) -> str:
@@ -29,6 +30,9 @@ def lag_text(group: Group, known: Sequence[tuple[int, str]]) -> str:
     lag, where = max(known, key=lambda pair: pair[0])
     unknown = len(group.partitions) - len(known)
     beside = (f"; unknown on {plural(unknown, 'other partition')}" if unknown else "") + hides
+    inside = sum(p.lag or 0 for p in group.partitions if is_own_repartition(group.name, p.topic))
+    if inside:
+        beside = f"; {human_count(inside)} of it inside the application, in repartition topics{beside}"
     if total == 0:
         return f"0 on {plural(len(known), 'partition')}{beside}"
     if len(known) == 1:
@@ -80,6 +84,8 @@ def members_sentence(group: Group) -> str | None:
     if gone:
         label = gone[0].instance_id or gone[0].client_id or gone[0].member_id
         return f"static member {label} left temporarily; its partitions are kept until its session ends"
+    if group.state == NOT_READY:
+        return not_ready_words(group)
     if group.is_rebalancing:
         return f"a rebalance is under way ({group.state}); check again in a moment"
     if group.is_share:
@@ -93,6 +99,16 @@ def members_sentence(group: Group) -> str | None:
         what = "no member reads; its consumers, once started, continue at the committed offsets"
         return what if not group.is_simple else "no member reads; consumers with assign() are not visible"
     return None
+
+
+def not_ready_words(group: Group) -> str:
+    """Why a streams group has no tasks, as far as its topology shows it."""
+    missing = group.streams.missing if group.streams else None
+    if missing:
+        return f"no member gets tasks until these source topics exist: {some_of(missing)}"
+    if missing is None:
+        return "no member gets tasks: a topic of its topology is missing, or its number of partitions does not fit"
+    return "no member gets tasks: its source topics exist, an internal topic or a number of partitions does not fit"
 
 
 def assignment_sentence(group: Group) -> str | None:

@@ -27,18 +27,19 @@ from kgroup.model.blocks import (
     Text,
     Title,
 )
-from kgroup.model.groups import Group, Member, Partition, RowError, is_of_consumers
+from kgroup.model.groups import Group, Member, Partition, RowError
 from kgroup.model.outcome import Outcome
 from kgroup.model.pending_catchup import PendingCatchup
 from kgroup.model.share_group import ShareGroup
 from kgroup.model.streaming_query import StreamingQuery
+from kgroup.model.streams_group import StreamsGroup
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.output.pages.describe_document import described_document
 from kgroup.output.pages.describe_records import DescribePart, assignment_text, coordinator_text, records
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.durations import format_duration
 from kgroup.support.instants import rfc3339
-from kgroup.support.units import plural
+from kgroup.support.units import plural, some_of
 
 if TYPE_CHECKING:
     from kgroup.groups.lag.report import PartitionLag
@@ -121,11 +122,13 @@ def outcome(
     pending: Mapping[str, Sequence[PendingCatchup] | None] | None = None,
     verdicts: Mapping[str, GroupVerdict] | None = None,
     source: LogSource | None = None,
+    restore_rate: int | None = None,
 ) -> Outcome:
     """Described groups as the command's outcome.
 
     Pending catch-ups by group are in ``pending_lines`` as lines, and in ``pending`` in JSON form, None if unknown.
     ``verdicts`` has the groups for which more was read. ``source`` is given if the groups were read from the log.
+    ``restore_rate`` is in bytes per second.
     """
     verdict_of = verdicts or {}
     logged = {} if source is None else source.states
@@ -137,11 +140,18 @@ def outcome(
                 None if pending is None else pending.get(group.name, ()),
                 verdict_of.get(group.name),
                 logged.get(group.name),
+                restore_rate,
             )
             for group in groups
         ),
         screen=lambda: screen(
-            part, groups, verbose=verbose, pending_lines=pending_lines or {}, verdicts=verdict_of, source=source
+            part,
+            groups,
+            verbose=verbose,
+            pending_lines=pending_lines or {},
+            verdicts=verdict_of,
+            source=source,
+            restore_rate=restore_rate,
         ),
         records=lambda: records(part, groups),
         cluster=cluster,
@@ -158,6 +168,7 @@ def screen(
     pending_lines: Mapping[str, Sequence[str]] | None = None,
     verdicts: Mapping[str, GroupVerdict] | None = None,
     source: LogSource | None = None,
+    restore_rate: int | None = None,
 ) -> Screen:
     """The page of the groups; ``verbose`` shows all rows and assignments."""
     if part is DescribePart.STATE:
@@ -168,7 +179,7 @@ def screen(
     for group in groups:
         blocks += [BlankLine()] if blocks else []
         verdict = (verdicts or {}).get(group.name)
-        blocks += _page(part, group, verbose, (pending_lines or {}).get(group.name, ()), verdict, source)
+        blocks += _page(part, group, verbose, (pending_lines or {}).get(group.name, ()), verdict, source, restore_rate)
     return Screen(tuple(blocks))
 
 
@@ -179,6 +190,7 @@ def _page(
     pending_lines: Sequence[str],
     verdict: GroupVerdict | None,
     source: LogSource | None,
+    restore_rate: int | None,
 ) -> Iterator[Block]:
     yield Title(title(group, None if verdict is None else verdict.state))
     ages: Mapping[TopicPartition, str] = {}
@@ -194,12 +206,20 @@ def _page(
         yield from _partition_blocks(
             group, verdict, ages, all_rows=verbose or part is DescribePart.OFFSETS, verbose=verbose
         )
+    if part is not DescribePart.OFFSETS and group.streams is not None and group.streams.tasks:
+        # Imported here: of streams groups alone.
+        from kgroup.output.pages.streams_tasks import task_blocks
+
+        most = None if verbose or part is DescribePart.MEMBERS else ROWS_ON_A_PAGE
+        yield from task_blocks(group.streams, member_names(group), restore_rate, most)
     if part is not DescribePart.OFFSETS and group.members:
         yield from _member_blocks(group, verdict, all_rows=verbose or part is DescribePart.MEMBERS, verbose=verbose)
     yield Text((membership_line(group) if group.query is None else checkpoint_line(group.query),))
     if group.share is not None:
         lines = (settings_line(group.share), deliveries_line(group.share))
         yield from (Text((line,)) for line in lines if line)
+    if group.streams is not None:
+        yield Text((topology_line(group.streams),))
 
 
 def title(group: Group, state: str | None = None) -> str:
@@ -211,7 +231,7 @@ def title(group: Group, state: str | None = None) -> str:
     kind = group.type
     if group.is_simple:
         kind, version_text = "classic", "offsets only"
-    elif not group.is_share and not is_of_consumers(group.protocol_type):
+    elif not group.is_of_consumers:
         kind = f"{group.type} ({group.protocol_type})"
     return f"{group.name}  {state or group.state}  {kind}  {version_text}"
 
@@ -270,6 +290,23 @@ def deliveries_line(share: ShareGroup) -> str | None:
     if not any(each.archived for each in read.partitions.values()):
         return None
     return f"archived: all from {rfc3339(read.since_ms, 'seconds')} on; markers of transactions are among them"
+
+
+def topology_line(streams: StreamsGroup) -> str:
+    """``topology epoch 0, 2 subtopologies, 4 tasks, all with an owner``."""
+    if streams.subtopologies is None:
+        return "topology unknown: the brokers do not show it"
+    tasks, lacking, other = streams.tasks, streams.without_owner, streams.other_topologies
+    count = len(streams.subtopologies)
+    subtopologies = "1 subtopology" if count == 1 else f"{count} subtopologies"
+    parts = [f"topology epoch {streams.topology_epoch}", subtopologies, plural(len(tasks), "task")]
+    if lacking:
+        parts.append(f"{len(lacking)} without an owner ({some_of([str(task) for task in lacking])})")
+    if other:
+        parts.append(f"{plural(len(other), 'member')} with another topology")
+    if streams.missing:
+        parts.append(f"without source topics {some_of(streams.missing)}")
+    return ", ".join(parts)
 
 
 def membership_line(group: Group) -> str:

@@ -21,9 +21,10 @@ from kgroup.model.groups import (
 from kgroup.model.pending_catchup import PendingCatchup
 from kgroup.model.share_group import ShareGroup, ShareSettings
 from kgroup.model.streaming_query import QueryBatch, StreamingQuery
+from kgroup.model.streams_group import MemberTasks, StreamsGroup, TaskCopies, TaskRole
 from kgroup.model.topic_partition import PartitionName, partition_names
 from kgroup.support.instants import rfc3339
-from kgroup.support.json_types import Count, Instant, Ms, Offset
+from kgroup.support.json_types import Bytes, Count, Instant, Ms, Offset
 
 if TYPE_CHECKING:
     from kgroup.groups.lag.report import PartitionLag
@@ -203,6 +204,93 @@ class ShareDocument(msgspec.Struct, frozen=True):
         )
 
 
+class SubtopologyDocument(msgspec.Struct, frozen=True):
+    """A part of the topology of a streams group."""
+
+    subtopology_id: Annotated[str, "Its id, which is the first part of the names of its tasks."]
+    source_topics: Annotated[tuple[str, ...], "The topics that it reads from outside."]
+    repartition_topics: Annotated[tuple[str, ...], "The topics that it reads from other parts of the application."]
+    changelog_topics: Annotated[tuple[str, ...], "The topics that hold the state of its tasks."]
+
+
+class StreamsMemberDocument(msgspec.Struct, frozen=True):
+    """A member of a streams group: a thread of a process."""
+
+    member_id: Annotated[str, "The member id."]
+    process_id: Annotated[str, "The id of its process."]
+    topology_epoch: Annotated[int, "The epoch of the topology that it has."]
+    tasks: Annotated[MemberTasks, "Its tasks."]
+    target_tasks: Annotated[MemberTasks, "The tasks that it shall have."]
+
+
+class TaskCopyDocument(msgspec.Struct, frozen=True):
+    """A member that keeps the state of a task and does not run it."""
+
+    member_id: Annotated[str, "The member id."]
+    lag: Annotated[
+        Count | None, "Changelog records that it has not read, as it reported at most a minute ago; null if unknown."
+    ]
+
+
+class TaskDocument(msgspec.Struct, frozen=True):
+    """A task of a streams group."""
+
+    task: Annotated[str, "Its name: 0_3 is partition 3 of subtopology 0."]
+    active_member_id: Annotated[str | None, "The member that runs it; null without one."]
+    standby: Annotated[tuple[TaskCopyDocument, ...], "Members that keep its state, to take it over."]
+    warmup: Annotated[tuple[TaskCopyDocument, ...], "Members that read its state, before it moves to them."]
+    changelog_record_count: Annotated[
+        Count | None, "Offsets of its changelogs: records to restore without state, at most; null without any."
+    ]
+    changelog_size_bytes: Annotated[Bytes | None, "The size of its changelogs; null without any, or if unknown."]
+    restore_ms: Annotated[Ms | None, "How long it restores at --restore-rate; null without it."]
+
+    @classmethod
+    def of(cls, copies: TaskCopies, streams: StreamsGroup, bytes_per_s: int | None) -> TaskDocument:
+        task, known = copies.task, streams.changelogs.get(copies.task)
+        spare = {
+            role: tuple(TaskCopyDocument(name, lag) for name, lag in members)
+            for role, members in copies.by_role.items()
+        }
+        return cls(
+            task=str(task),
+            active_member_id=next((name for name, _ in copies.by_role[TaskRole.ACTIVE]), None),
+            standby=spare[TaskRole.STANDBY],
+            warmup=spare[TaskRole.WARMUP],
+            changelog_record_count=known.records if known else None,
+            changelog_size_bytes=known.size if known else None,
+            restore_ms=None if bytes_per_s is None else streams.restore_ms(task, bytes_per_s),
+        )
+
+
+class StreamsDocument(msgspec.Struct, frozen=True):
+    """What a streams group has besides."""
+
+    topology_epoch: Annotated[int | None, "The epoch of its topology; null if the brokers do not show it."]
+    subtopologies: Annotated[tuple[SubtopologyDocument, ...] | None, "The topology; null if it is not shown."]
+    missing_topics: Annotated[tuple[str, ...] | None, "Source topics that do not exist; null if they were not read."]
+    members: Annotated[tuple[StreamsMemberDocument, ...], "Its members."]
+    all_tasks: Annotated[tuple[TaskDocument, ...], "Its tasks."]
+
+    @classmethod
+    def of(cls, streams: StreamsGroup, bytes_per_s: int | None) -> StreamsDocument:
+        shown = streams.subtopologies
+        return cls(
+            topology_epoch=streams.topology_epoch,
+            subtopologies=None
+            if shown is None
+            else tuple(SubtopologyDocument(each.id, each.sources, each.repartition, each.changelogs) for each in shown),
+            missing_topics=streams.missing,
+            members=tuple(
+                StreamsMemberDocument(
+                    name, each.process_id, each.topology_epoch, MemberTasks.of(each.tasks), MemberTasks.of(each.target)
+                )
+                for name, each in streams.members.items()
+            ),
+            all_tasks=tuple(TaskDocument.of(each, streams, bytes_per_s) for each in streams.copies),
+        )
+
+
 class DescribedGroupDocument(msgspec.Struct, frozen=True):
     """A group."""
 
@@ -214,8 +302,8 @@ class DescribedGroupDocument(msgspec.Struct, frozen=True):
     coordinator: Annotated[Coordinator | None, "The broker that coordinates the group."]
     generation: Annotated[int | None, "The generation of a classic group."]
     leader_member_id: Annotated[str | None, "The member id of a classic group's leader."]
-    group_epoch: Annotated[int | None, "The epoch of a consumer or share group."]
-    assignment_epoch: Annotated[int | None, "The epoch of the target assignment of a consumer or share group."]
+    group_epoch: Annotated[int | None, "The epoch of a consumer, share or streams group."]
+    assignment_epoch: Annotated[int | None, "The epoch of the target assignment of such a group."]
     members: Annotated[tuple[MemberDocument, ...] | None, "Members; null if they cannot be read."]
     partitions: Annotated[tuple[DescribedPartition, ...], "Partitions with a commit, a start offset or a member."]
     hidden_commits: Annotated[
@@ -236,6 +324,7 @@ class DescribedGroupDocument(msgspec.Struct, frozen=True):
     ]
     query: Annotated[QueryDocument | None, "The streaming query; null for a group."]
     share: Annotated[ShareDocument | None, "What a share group has besides; null for any other."]
+    streams: Annotated[StreamsDocument | None, "What a streams group has besides; null for any other."]
 
 
 def described_document(
@@ -243,8 +332,9 @@ def described_document(
     pending: Sequence[PendingCatchup] | None,
     verdict: GroupVerdict | None = None,
     logged: LoggedState | None = None,
+    restore_rate: int | None = None,
 ) -> DescribedGroupDocument:
-    """The verdict and the log fill in fields that are null without them."""
+    """The verdict and the log fill in fields that are null without them; ``restore_rate`` is in bytes per second."""
     judged = None
     if verdict is not None:
         # Imported here: a page of many groups has no verdict.
@@ -276,6 +366,7 @@ def described_document(
         newest_record_at=None if logged is None else rfc3339(logged.newest_ms),
         query=None if group.query is None else QueryDocument.of(group.query),
         share=None if group.share is None else ShareDocument.of(group.share),
+        streams=None if group.streams is None else StreamsDocument.of(group.streams, restore_rate),
     )
 
 

@@ -1,0 +1,141 @@
+"""Describes streams groups (KIP-1071): their topology, and the tasks of their members. They commit as consumers do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from kafka.protocol.api_message import ApiMessage
+
+from kgroup.cluster.broker_errors import GROUP_ID_NOT_FOUND, NONE, UNSUPPORTED_VERSION, group_error
+from kgroup.cluster.coordinator import schemas
+from kgroup.cluster.coordinator.groups import GroupCoordinators, GroupDescription
+from kgroup.model.groups import Member
+from kgroup.model.streams_group import (
+    STREAMS,
+    STREAMS_OFF,
+    StreamsGroup,
+    StreamsMember,
+    StreamsTask,
+    Subtopology,
+    TaskRole,
+)
+from kgroup.support.errors import KgroupError, Refused
+
+_STREAMS_GROUP_DESCRIBE = 89
+
+
+class StreamsGroupDescribeRequest(ApiMessage, load_json=schemas):  # type: ignore[call-arg, misc]
+    """API 89 (KIP-1071)."""
+
+
+class StreamsGroupDescribeResponse(ApiMessage, load_json=schemas):  # type: ignore[call-arg, misc]
+    """The response of API 89; with the assignor since version 1 (KIP-1357, Kafka 4.4)."""
+
+
+async def describe_streams(
+    coordinators: GroupCoordinators, groups: Sequence[str], *, up_to_date: bool = True
+) -> dict[str, GroupDescription | KgroupError]:
+    """StreamsGroupDescribe (API 89). NotFound: the group has another type or does not exist.
+
+    Refused [streams-groups-off]: the brokers do not say whether it exists. ``up_to_date``: see ``send_until_answered``.
+    The members' partitions are those of their active tasks, of topics that may have fewer: see ``streams_group_parts``.
+    """
+    if not groups or not coordinators.client.supports(_STREAMS_GROUP_DESCRIBE):
+        return {group: group_error(GROUP_ID_NOT_FOUND, group) for group in groups}
+
+    switched_off = set()
+
+    def read(answer: Any) -> Iterator[tuple[str, int, GroupDescription | None]]:
+        for row in answer.groups:
+            if row.error_code == UNSUPPORTED_VERSION:
+                switched_off.add(row.group_id)
+            yield row.group_id, row.error_code, _description(row) if row.error_code == NONE else None
+
+    described = await coordinators.send_until_answered(
+        groups,
+        lambda ids: StreamsGroupDescribeRequest(group_ids=ids, include_authorized_operations=False),
+        read,
+        up_to_date=up_to_date,
+    )
+    return described | {group: _switched_off() for group in switched_off}
+
+
+def _description(row: Any) -> GroupDescription:
+    streams = _streams(row)
+    return GroupDescription(
+        type=STREAMS,
+        state=row.group_state,
+        protocol_type=STREAMS,
+        assignor=getattr(row, "assignor_name", None) or None,
+        group_epoch=row.group_epoch,
+        assignment_epoch=row.assignment_epoch,
+        members=tuple(_member(each, streams) for each in row.members),
+        streams=streams,
+    )
+
+
+def _streams(row: Any) -> StreamsGroup:
+    shown = None if row.topology is None else row.topology.subtopologies
+    return StreamsGroup(
+        topology_epoch=None if row.topology is None else row.topology.epoch,
+        subtopologies=None if shown is None else tuple(map(_subtopology, shown)),
+        members={each.member_id: _tasks(each) for each in row.members},
+    )
+
+
+def _subtopology(row: Any) -> Subtopology:
+    return Subtopology(
+        row.subtopology_id,
+        tuple(sorted(row.source_topics)),
+        tuple(sorted(each.name for each in row.repartition_source_topics)),
+        tuple(sorted(each.name for each in row.state_changelog_topics)),
+    )
+
+
+def _tasks(row: Any) -> StreamsMember:
+    offsets, ends = _offsets(row.task_offsets), _offsets(row.task_end_offsets)
+    return StreamsMember(
+        process_id=row.process_id,
+        topology_epoch=row.topology_epoch,
+        tasks=_by_role(row.assignment),
+        target=_by_role(row.target_assignment),
+        # An offset may be one more than its end (4.4.0, seen).
+        lags={task: max(0, ends[task] - offset) for task, offset in offsets.items() if task in ends},
+    )
+
+
+def _offsets(rows: Iterable[Any]) -> dict[StreamsTask, int]:
+    return {StreamsTask(row.subtopology_id, row.partition): row.offset for row in rows}
+
+
+def _by_role(given: Any) -> Mapping[TaskRole, tuple[StreamsTask, ...]]:
+    of_roles = (given.active_tasks, given.standby_tasks, given.warmup_tasks)
+    return {
+        role: tuple(sorted(StreamsTask(each.subtopology_id, number) for each in rows for number in each.partitions))
+        for role, rows in zip(TaskRole, of_roles, strict=True)
+    }
+
+
+def _member(row: Any, streams: StreamsGroup) -> Member:
+    return Member(
+        member_id=row.member_id,
+        instance_id=row.instance_id,
+        client_id=row.client_id,
+        host=row.client_host.removeprefix("/"),
+        rack=row.rack_id or None,
+        epoch=row.member_epoch,
+        protocol="classic" if row.is_classic else STREAMS,
+        subscription=tuple(sorted(streams.topics)),
+        subscription_regex=None,
+        assignment=(),
+        target_assignment=None,
+    )
+
+
+def _switched_off() -> Refused:
+    return Refused(
+        "streams groups are switched off in this cluster (streams.version=0)",
+        code=STREAMS_OFF,
+        hint="kafka-features.sh --bootstrap-server BROKER upgrade --feature streams.version=1",
+    )

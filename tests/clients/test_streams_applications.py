@@ -1,0 +1,185 @@
+"""Real Kafka Streams applications of the new protocol (KIP-1071), with the figures of kafka-streams-groups.sh."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers.command_line import CommandLine
+from tests.helpers.java import JavaClients
+from tests.helpers.kafka_tools import STREAMS_GROUPS, KafkaTools
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.waiting import wait_for
+
+pytestmark = pytest.mark.soak
+
+ORDERS, OUT, COUNTS = "sa-orders", "sa-out", "sa-counts"
+REPARTITION = "sa-counts-KSTREAM-REPARTITION-0000000002-repartition"
+RECORDS = 20
+
+
+@dataclass(frozen=True)
+class Application:
+    clients: JavaClients
+    directory: Path
+
+    def start(self, instance: str, group: str, source: str, counts: str = "one") -> None:
+        own = {"application_id": group, "client_id": instance, "counts": counts}
+        self.clients.streams(instance, source, OUT, "streams", self.directory / instance, **own)
+
+
+@pytest.fixture(scope="module")
+def running(world: KafkaWorld, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Application]:
+    """Two instances that count, each with the state of the other's task as a standby."""
+    world.topic(ORDERS, 2)
+    world.topic(OUT, 1)
+    for partition in range(2):
+        for number in range(RECORDS):
+            world.produce(ORDERS, 1, partition, b"%d-%d" % (partition, number))
+    world.configure_group(COUNTS, streams_num_standby_replicas="1", streams_task_offset_interval_ms="15000")
+    with JavaClients(world.bootstrap) as clients:
+        application = Application(clients, tmp_path_factory.mktemp("streams"))
+        for instance in ("a", "b"):
+            application.start(instance, COUNTS, ORDERS)
+        wait_for(lambda: world.groups().get(COUNTS) == ("streams", "stable"), COUNTS, 60)
+        yield application
+
+
+def described(kgroup: CommandLine, group: str) -> dict[str, Any]:
+    (document,) = kgroup("describe", group, "-o", "json").data
+    return document
+
+
+def settled(kgroup: CommandLine, members: int) -> dict[str, Any] | None:
+    """The group, once it is stable, all is read, and each task has its standby."""
+    document = described(kgroup, COUNTS)
+    tasks = document["streams"]["all_tasks"]
+    with_state = [task for task in tasks if task["changelog_record_count"] is not None]
+    stable = document["state"] == "Stable" and len(document["members"]) == members and len(tasks) == 4
+    read = document["partitions"] and all(row["lag"] == 0 for row in document["partitions"])
+    return document if stable and read and all(len(task["standby"]) == members - 1 for task in with_state) else None
+
+
+def rows(kafka_tool: KafkaTools, bootstrap: str, group: str, *words: str) -> list[str]:
+    """The lines of kafka-streams-groups.sh --describe --verbose without its header."""
+    said = kafka_tool(
+        STREAMS_GROUPS, "--bootstrap-server", bootstrap, "--describe", "--group", group, "--verbose", *words
+    )
+    assert said.returncode == 0, said.stderr
+    return [line for line in said.stdout.splitlines() if line.startswith(group)]
+
+
+def tasks_of(text: str, role: str) -> list[str]:
+    """``ACTIVE: 0:[0,1]; 1:[0]; `` of Kafka's tool as the names of tasks."""
+    found = re.search(rf"(?<![A-Z-]){role}: ((?:\d+:\[[\d,]+\]; )+)", text + " ")
+    parts = re.findall(r"(\d+):\[([\d,]+)\]", found[1]) if found else []
+    return sorted(f"{subtopology}_{number}" for subtopology, numbers in parts for number in numbers.split(","))
+
+
+def test_figures_are_those_of_the_tool(
+    kgroup: CommandLine, kafka_tool: KafkaTools, world: KafkaWorld, running: Application
+) -> None:
+    document = wait_for(partial(settled, kgroup, 2), "two instances", 60)
+
+    (state,) = rows(kafka_tool, world.bootstrap, COUNTS, "--state")
+    assert state.split()[3:] == [
+        *(document[key] for key in ("assignor", "state")),
+        *(str(document[key]) for key in ("group_epoch", "assignment_epoch")),
+        "2",
+    ]
+    of_members = {line.split()[3]: line for line in rows(kafka_tool, world.bootstrap, COUNTS, "--members")}
+    shown = {member["member_id"]: member for member in document["streams"]["members"]}
+    assert shown.keys() == of_members.keys()
+    for member in document["members"]:
+        words, known = of_members[member["member_id"]], shown[member["member_id"]]
+        assert words.split()[1:8] == [
+            str(document["assignment_epoch"]),
+            str(known["topology_epoch"]),
+            member["member_id"],
+            member["protocol"],
+            str(member["member_epoch"]),
+            known["process_id"],
+            member["client_id"],
+        ]
+        for role in ("active", "standby", "warmup"):
+            assert known["tasks"][role] == tasks_of(words, role.upper())
+            assert known["target_tasks"][role] == tasks_of(words, f"TARGET-{role.upper()}")
+    offsets = {tuple(line.split()[1:]) for line in rows(kafka_tool, world.bootstrap, COUNTS, "--offsets")}
+    assert offsets == {
+        (
+            row["topic"],
+            str(row["partition"]),
+            str(row["committed"]),
+            str(row["leader_epoch"]) if row["leader_epoch"] is not None else "-",
+            str(row["log_end"]),
+            str(row["lag"]),
+        )
+        for row in document["partitions"]
+    }
+    assert {row["topic"] for row in document["partitions"]} == {ORDERS, REPARTITION}
+    owners = {(row["topic"], row["partition"]): row["member_id"] for row in document["partitions"]}
+    active = {task["task"]: task["active_member_id"] for task in document["streams"]["all_tasks"]}
+    assert [owners[REPARTITION, number] for number in range(2)] == [active["1_0"], active["1_1"]]
+
+
+def test_what_a_moved_task_restores(kgroup: CommandLine, world: KafkaWorld, running: Application) -> None:
+    """The records of its changelog, and its bytes; a standby's lag is what its member reported, others' is unknown."""
+    wait_for(partial(settled, kgroup, 2), "two instances", 60)
+
+    def reported() -> list[dict[str, Any]] | None:
+        tasks = described(kgroup, COUNTS)["streams"]["all_tasks"]
+        with_state = [task for task in tasks if task["task"].startswith("1_")]
+        return with_state if all(task["standby"][0]["lag"] is not None for task in with_state) else None
+
+    tasks = wait_for(reported, "the members' reports", 90)
+    ends = [world.end(f"{COUNTS}-one-changelog", number) for number in range(2)]
+    assert [task["changelog_record_count"] for task in tasks] == ends
+    assert [task["standby"][0]["lag"] for task in tasks] == [0, 0]
+    assert all(task["changelog_size_bytes"] > 0 for task in tasks)
+    page = kgroup("describe", COUNTS, "--restore-rate", "10").stdout
+    assert "RESTORE" in page
+    assert "as its member reported up to 60s ago" in page
+    (document,) = kgroup("describe", COUNTS, "-o", "json", "--restore-rate", "10").data
+    slow = [task for task in document["streams"]["all_tasks"] if task["task"].startswith("1_")]
+    assert [task["restore_ms"] for task in slow] == [100 * task["changelog_size_bytes"] for task in slow]
+    refused = kgroup("describe", COUNTS, "--restore-rate", "fast", exit_code=2)
+    assert "--restore-rate fast: is not a size" in refused.stderr
+
+
+def test_checks_metrics_and_waiting(kgroup: CommandLine, world: KafkaWorld, running: Application) -> None:
+    wait_for(partial(settled, kgroup, 2), "two instances", 60)
+    kgroup("lag", COUNTS, "--max-lag", "0", "--fail-on", "warn")
+    world.produce(ORDERS, 5, 0, b"more")
+    kgroup("wait", COUNTS, "--for", "stable", "--for", "lag=0", "--within", "30s")
+    metrics = kgroup("lag", COUNTS, "-o", "prometheus").stdout
+    assert re.search(rf'^kafka_consumergroup_group_sum_lag{{.*,group="{COUNTS}"}} 0$', metrics, re.MULTILINE)
+    (listed,) = [row for row in kgroup("list", "-o", "json").data if row["group"] == COUNTS]
+    assert (listed["type"], listed["state"], listed["member_count"]) == ("streams", "Stable", 2)
+    (healthy,) = kgroup("doctor", COUNTS, "-o", "json", "--fail-on", "info").data
+    assert healthy["findings"] == []
+    assert "2+" in kgroup("history", COUNTS).stdout
+
+
+def test_lag_inside_the_application_is_named_apart(
+    kgroup: CommandLine, world: KafkaWorld, running: Application
+) -> None:
+    """Stopped, it has a lag of its input; what it wrote for itself and did not read counts, and is told apart."""
+    wait_for(partial(settled, kgroup, 2), "two instances", 60)
+    for instance in ("a", "b"):
+        running.clients.close(instance)
+    wait_for(lambda: world.groups()[COUNTS] == ("streams", "empty"), "Empty", 60)
+    world.produce(ORDERS, 4, 0)
+    world.produce(REPARTITION, 3, 1)
+
+    page = kgroup("describe", COUNTS).stdout
+    assert "over 2 of 4 partitions; 3 of it inside the application, in repartition topics" in page
+    document = described(kgroup, COUNTS)
+    assert document["verdict"]["conclusion"]["cause"] == "no-reader"
+    assert document["verdict"]["commands"] == []
+    assert [task["active_member_id"] for task in document["streams"]["all_tasks"]] == [None] * 4

@@ -1,0 +1,84 @@
+"""Streams groups in the verbs that read groups, with a member made of single requests.
+
+Real applications are in ``tests/clients/test_streams_applications.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.helpers.command_line import CommandLine
+from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.waiting import wait_for
+
+Name = Callable[[str], str]
+
+
+@pytest.fixture
+def orders(world: KafkaWorld, name: Name) -> str:
+    """A topic of two partitions with ten records each."""
+    topic = world.topic(name("orders"), partitions=2)
+    for partition in range(2):
+        world.produce(topic, 10, partition)
+    return topic
+
+
+def test_a_group_whose_topic_is_missing(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
+    group, absent = name("wc"), name("absent")
+    world.streams_group(group, absent)
+
+    (document,) = kgroup("describe", group, "-o", "json").data
+    assert (document["type"], document["state"], document["assignor"]) == ("streams", "NotReady", "sticky")
+    assert document["streams"]["missing_topics"] == [absent]
+    assert document["streams"]["all_tasks"] == []
+    conclusion = document["verdict"]["conclusion"]
+    words = f"no member gets tasks until these source topics exist: {absent}"
+    assert (conclusion["cause"], document["verdict"]["next"]) == ("not-ready", words)
+    page = kgroup("describe", group).stdout
+    assert words in page
+    assert f"without source topics {absent}" in page
+    late = kgroup("wait", group, "--for", "stable", "--within", "1s", exit_code=8)
+    assert "NotReady" in late.stderr
+    world.topic(absent, 1)
+    (document,) = kgroup("describe", group, "-o", "json").data
+    assert document["streams"]["missing_topics"] == []
+    assert [task["task"] for task in document["streams"]["all_tasks"]] == ["0_0"]
+
+
+def test_tasks_without_an_owner(kgroup: CommandLine, world: KafkaWorld, name: Name, orders: str) -> None:
+    """A member that has gone, and what it has committed: its lag, ages, retention, checks and metrics are a group's."""
+    group = name("wc")
+    world.streams_group(group, orders, stopped=True)
+    world.commit(group, {(orders, 0): 4, (orders, 1): 10})
+
+    (document,) = kgroup("describe", group, "-o", "json").data
+    rows = [(row["partition"], row["committed"], row["lag"]) for row in document["partitions"]]
+    assert rows == [(0, 4, 6), (1, 10, 0)]
+    assert [(task["task"], task["active_member_id"]) for task in document["streams"]["all_tasks"]] == [
+        ("0_0", None),
+        ("0_1", None),
+    ]
+    assert document["verdict"]["conclusion"]["cause"] == "no-reader"
+    assert document["verdict"]["commands"] == []
+    assert "2 without an owner (0_0, 0_1)" in kgroup("describe", group).stdout
+    assert "lag 6 is over 5" in kgroup("lag", group, "--max-lag", "5", exit_code=8).stdout
+    assert "NO-READER" in kgroup("lag", group).stdout
+    assert f'group="{group}"' in kgroup("lag", "--type", "streams", "-o", "prometheus").stdout
+    kgroup("wait", group, "--for", "lag=6", "--for", "empty", "--within", "5s")
+    (listed,) = kgroup("list", "--regex", group, "-o", "json").data
+    assert (listed["type"], listed["state"], listed["member_count"]) == ("streams", "Empty", 0)
+    assert [row["group"] for row in kgroup("list", "--topic", orders, "-o", "json").data] == [group]
+
+
+def test_topics_of_a_topology_without_commits(kgroup: CommandLine, world: KafkaWorld, name: Name, orders: str) -> None:
+    group = name("wc")
+    world.streams_group(group, orders)
+
+    def known() -> bool:
+        (document,) = kgroup("describe", group, "-o", "json").data
+        return [(row["partition"], row["lag"]) for row in document["partitions"]] == [(0, None), (1, None)]
+
+    wait_for(known, f"the partitions of {group}")
+    assert "nothing is committed yet" in kgroup("describe", group).stdout
