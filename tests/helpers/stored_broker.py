@@ -40,6 +40,7 @@ from kafka.record.memory_records import MemoryRecords
 from kgroup.catchup.ledger import transactional_ids
 from kgroup.cluster.coordinator.groups import ConsumerGroupDescribeResponse
 from kgroup.cluster.coordinator.share_groups import DescribeShareGroupOffsetsResponse, ShareGroupDescribeResponse
+from kgroup.cluster.coordinator.streams_groups import StreamsGroupDescribeResponse
 from tests.helpers.kafka_proxy import (
     API_VERSIONS,
     CONSUMER_GROUP_DESCRIBE,
@@ -55,7 +56,7 @@ FETCH, METADATA, LIST_GROUPS, CREATE_TOPICS, INIT_PRODUCER_ID = 1, 3, 16, 19, 22
 DESCRIBE_ACLS, DESCRIBE_CONFIGS, DESCRIBE_CLIENT_QUOTAS = 29, 32, 48
 DESCRIBE_LOG_DIRS, DESCRIBE_QUORUM, DESCRIBE_CLUSTER = 35, 55, 60
 DESCRIBE_PRODUCERS, DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS = 61, 65, 66
-SHARE_GROUP_DESCRIBE, SHARE_GROUP_OFFSETS = 77, 90
+SHARE_GROUP_DESCRIBE, SHARE_GROUP_OFFSETS, STREAMS_GROUP_DESCRIBE = 77, 90, 89
 
 _NEWEST = {FETCH: 12, METADATA: 12, OFFSET_FETCH: 9}
 """The newest versions that name a topic by its name; later ones have its id."""
@@ -169,6 +170,7 @@ class StoredBroker:
             CONSUMER_GROUP_DESCRIBE: self._consumer,
             SHARE_GROUP_DESCRIBE: self._share,
             SHARE_GROUP_OFFSETS: self._share_offsets,
+            STREAMS_GROUP_DESCRIBE: self._streams,
             OFFSET_FETCH: self._offsets,
             LIST_OFFSETS: self._list_offsets,
             FETCH: self._fetch,
@@ -337,6 +339,11 @@ class StoredBroker:
         part = DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseGroup
         rows = [self._of_group("share_offsets", part, asked.group_id) for asked in request.groups]
         return DescribeShareGroupOffsetsResponse(throttle_time_ms=0, groups=rows)
+
+    def _streams(self, request: Any) -> Any:
+        part = StreamsGroupDescribeResponse.DescribedGroup
+        rows = [self._of_group("streams", part, group) for group in request.group_ids]
+        return StreamsGroupDescribeResponse(throttle_time_ms=0, groups=rows)
 
     def _offsets(self, request: Any) -> Any:
         kind = "stable_offsets" if request.require_stable else "offsets"

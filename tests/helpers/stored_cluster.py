@@ -67,6 +67,7 @@ from kgroup.cluster.coordinator.share_groups import (
     ShareGroupDescribeRequest,
     ShareGroupDescribeResponse,
 )
+from kgroup.cluster.coordinator.streams_groups import StreamsGroupDescribeRequest, StreamsGroupDescribeResponse
 from tests.helpers.kafka_proxy import read_frame
 
 APIS: dict[int, tuple[Any, Any]] = {
@@ -94,6 +95,7 @@ APIS: dict[int, tuple[Any, Any]] = {
         (ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse),
         (ShareGroupDescribeRequest, ShareGroupDescribeResponse),
         (DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsResponse),
+        (StreamsGroupDescribeRequest, StreamsGroupDescribeResponse),
     )
 }
 """Request and response, by API key: everything that the reading verbs and plans send."""
@@ -223,9 +225,9 @@ def _every_acl() -> Any:
 def _groups(broker: _Connection, groups: Iterable[str]) -> dict[str, Any]:
     """Each group as all types of it are described, its offsets, and those that no transaction is about to replace.
 
-    What says only that a group is no share group is not kept.
+    What says only that a group is no share group, or no streams group, is not kept.
     """
-    kinds = ("classic", "consumer", "share", "share_offsets", "offsets", "stable_offsets")
+    kinds = ("classic", "consumer", "share", "share_offsets", "streams", "offsets", "stable_offsets")
     copy: dict[str, dict[str, Any]] = {kind: {} for kind in kinds}
     for name in (*groups, ABSENT):
         asked = name or "absent"
@@ -240,6 +242,10 @@ def _groups(broker: _Connection, groups: Iterable[str]) -> dict[str, Any]:
             starts_request = DescribeShareGroupOffsetsRequest(groups=[part(group_id=asked, topics=None)])
             (starts,) = broker.ask(starts_request, 1).groups
             copy["share"][name], copy["share_offsets"][name] = plain(share), plain(starts)
+        streams_request = StreamsGroupDescribeRequest(group_ids=[asked], include_authorized_operations=False)
+        (streams,) = broker.ask(streams_request, 1).groups
+        if name == ABSENT or streams.error_code == 0:
+            copy["streams"][name] = plain(streams)
         for key, stable in (("offsets", False), ("stable_offsets", True)):
             row = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=asked, topics=None)
             (offsets,) = broker.ask(OffsetFetchRequest(groups=[row], require_stable=stable), 9).groups
