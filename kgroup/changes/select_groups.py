@@ -8,7 +8,7 @@ from dataclasses import replace as replace_options
 from msgspec.structs import replace
 
 from kgroup.changes.execute import COMMITS, STARTS
-from kgroup.cluster.group_descriptions import DESCRIBED_TYPES
+from kgroup.cluster.group_descriptions import WITH_SHARE
 from kgroup.cluster.snapshot import Cluster, Snapshot
 from kgroup.cluster.topic_visibility import may_hide_topics
 from kgroup.groups.selection import (
@@ -88,8 +88,8 @@ def _with_new(cluster: Cluster, names: Sequence[str], verb: str, *, share: bool)
     missing = {e.group for e in snapshot.errors if e.code == NotFound.code and e.topic is None} - existing
     if missing:
         listed = [group for group in cluster.list_groups().groups if group.name in missing]
-        refuse_foreign(listed, verb, (*DESCRIBED_TYPES, SHARE))
-        missing -= {group.name for group in listed if group.type in (*DESCRIBED_TYPES, SHARE)}
+        refuse_foreign(listed, verb, types=WITH_SHARE)
+        missing -= {group.name for group in listed if group.type in WITH_SHARE}
     errors = tuple(error for error in snapshot.errors if error.group not in missing or error.topic)
     return without_unread_groups(snapshot.groups, errors, [name for name in missing if name], share=share)
 

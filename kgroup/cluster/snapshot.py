@@ -21,6 +21,7 @@ from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.group_descriptions import (
     ALL_TYPES,
     DESCRIBED_TYPES,
+    WITH_SHARE,
     describe_groups,
     from_listing,
     is_share,
@@ -72,8 +73,8 @@ class SnapshotRequest(msgspec.Struct, frozen=True):
     turns each commit that an open transaction is about to replace into an error. ``hidden_budget_s`` is how long to
     search ``__consumer_offsets`` for commits that the broker may hide from this user; 0: do not search. ``all_types``
     is whether share groups, streams groups and streaming queries may be asked for, ``share`` and ``queries`` whether
-    one of them may be. ``settings`` is whether those of share groups are read, and what the changelogs of streams
-    groups hold.
+    one of them may be. ``settings`` is whether those of share groups are read, and what changelogs of streams groups
+    hold.
     """
 
     offsets: bool = True
@@ -89,7 +90,7 @@ class SnapshotRequest(msgspec.Struct, frozen=True):
     @property
     def types(self) -> tuple[str, ...]:
         """The types of groups that may be asked for."""
-        return ALL_TYPES if self.all_types else (*DESCRIBED_TYPES, *((SHARE,) if self.share else ()))
+        return ALL_TYPES if self.all_types else WITH_SHARE if self.share else DESCRIBED_TYPES
 
 
 class Snapshot(msgspec.Struct, frozen=True):

@@ -13,6 +13,7 @@ import msgspec
 from kgroup.model.groups import Group, ListedGroup, Member, Partition, is_of_consumers
 from kgroup.model.streaming_query import QUERY
 from kgroup.support.errors import FOREIGN_OWNER, Refused
+from kgroup.support.hint import Hint
 from kgroup.support.quoting import quote
 
 # Patterns are text: re compiles them at their first use and caches them, which keeps the import fast.
@@ -23,6 +24,15 @@ _STREAMS_CLIENT = r".*-StreamThread-[0-9]+-consumer"
 _STREAMS_ASSIGNORS = ("stream", "streams")
 _STREAMS_METADATA_BYTES = 9
 _LATEST_PLAUSIBLE_MS = 1 << 42
+
+STATE_AND_OFFSETS = "Its state belongs to its offsets: other offsets alone make its results wrong"
+"""Of an application of Kafka Streams."""
+
+LEFT_BEHIND = (
+    "Its internal topics (-changelog, -repartition) and its local state stay, for the next application of this name:",
+    "--delete-all-internal-topics deletes the topics too, KafkaStreams.cleanUp() the state of a host.",
+)
+"""What the deletion of a streams group alone does not delete (4.4.0, seen)."""
 
 
 class Owner(msgspec.Struct, frozen=True):
@@ -68,7 +78,6 @@ def refuse_foreign_owner(group_name: str, owner: Owner, details: tuple[str, ...]
 
 
 def _by_type(group: Group | ListedGroup) -> Owner | None:
-    name = quote(group.name)
     if group.type == "share":
         return Owner(
             "a share group",
@@ -76,13 +85,7 @@ def _by_type(group: Group | ListedGroup) -> Owner | None:
             "It has no committed offsets; reset and delete-offsets change where it starts.",
         )
     if group.type == "streams":
-        return Owner(
-            "Kafka Streams",
-            '(group type "streams")',
-            "With the application stopped, its offsets are moved with Kafka's own tool:\n"
-            f"kafka-streams-groups.sh --bootstrap-server BROKER --reset-offsets --group {name} "
-            "--all-input-topics --to-earliest --dry-run",
-        )
+        return Owner("Kafka Streams", '(group type "streams")', "\n".join(streams_steps(group.name, new=True)))
     if is_of_consumers(group.protocol_type):
         return None
     match group.protocol_type:
@@ -153,12 +156,27 @@ def _streams(
         evidence = f"(the metadata of its commit on {marked})"
     else:
         return None
-    return Owner(
-        "Kafka Streams",
-        evidence,
-        "Its state and internal topics belong to its offsets. With the application stopped:\n"
-        f"kafka-streams-application-reset.sh --bootstrap-server BROKER --application-id {quote(name)} "
-        "--input-topics TOPICS --dry-run",
+    return Owner("Kafka Streams", evidence, "\n".join(streams_steps(name, new=False)))
+
+
+def streams_steps(name: str, *, new: bool) -> tuple[str, ...]:
+    """How the offsets of an application are moved without wrong results; ``new``: it is a streams group (KIP-1071).
+
+    Each of the three was left out once, with a count over a repartition topic (4.4.0, seen): other offsets alone
+    doubled every count, and so did the local state, after its changelogs and repartition topics were deleted.
+    """
+    if new:
+        tool = f"kafka-streams-groups.sh --bootstrap-server BROKER --reset-offsets --group {quote(name)}"
+        rest, really = "--all-input-topics", "with --execute --delete-all-internal-topics for --dry-run"
+    else:
+        tool = f"kafka-streams-application-reset.sh --bootstrap-server BROKER --application-id {quote(name)}"
+        rest, really = "--input-topics TOPICS", "without --dry-run, which deletes its internal topics too"
+    return (
+        f"{STATE_AND_OFFSETS}. Three steps:",
+        f"1. Stop all instances, until the group is Empty: {Hint('{}', ('wait', name, '--for', 'empty'))}",
+        f"2. Move the offsets, as this shows; then run it {really}:",
+        f"{tool} {rest} --to-earliest --dry-run",
+        "3. Delete the local state on each host before the start: KafkaStreams.cleanUp(), or state.dir.",
     )
 
 

@@ -17,6 +17,9 @@ from kgroup.support.instants import rfc3339
 MOST_RANGES = 10
 """So many ranges are in one command."""
 
+READ_STREAMS = frozenset({"describe", "doctor", "history", "lag", "list", "wait"})
+"""The verbs that read streams groups; the others refuse them."""
+
 
 def group_history(group: str) -> Hint:
     """``kgroup history``: the group's rebalances, and who comes and goes."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from kgroup.cluster.group_descriptions import DESCRIBED_TYPES
+from kgroup.cluster.group_descriptions import DESCRIBED_TYPES, WITH_SHARE
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.offsets_topic.replica_health import read_replicas
 from kgroup.cluster.snapshot import Cluster, Snapshot, SnapshotRequest
@@ -235,7 +235,7 @@ def choose_logged(
         # A group whose type is not in the log is kept: it is not known to be of another type.
         others = [listed_group(state) for state in states.values() if state.type is not None]
         left_out = exclude_foreign(
-            reporter, which, others, "--from-log", types=(*DESCRIBED_TYPES, *((SHARE,) if share else ()))
+            reporter, which, others, "--from-log", types=WITH_SHARE if share else DESCRIBED_TYPES
         )
         states = {name: state for name, state in states.items() if name not in left_out}
         logged = replace(logged, errors=tuple(e for e in logged.errors if e.group not in left_out))

@@ -11,9 +11,10 @@ from msgspec.structs import replace
 from kgroup.cluster.broker_errors import denied_group
 from kgroup.cluster.checkpoints.queries import listed_query
 from kgroup.cluster.coordinator.groups import GroupListing
-from kgroup.cluster.group_descriptions import ALL_TYPES, DESCRIBED_TYPES
+from kgroup.cluster.group_descriptions import ALL_TYPES, DESCRIBED_TYPES, WITH_SHARE
 from kgroup.cluster.group_partition import partition_of
 from kgroup.cluster.snapshot import Cluster, Snapshot, SnapshotRequest
+from kgroup.groups.foreign_owners import LEFT_BEHIND, streams_steps
 from kgroup.groups.selection import (
     GroupChoice,
     Selection,
@@ -30,6 +31,7 @@ from kgroup.model.groups import ListedGroup, RowError
 from kgroup.model.reporter import Reporter
 from kgroup.model.share_group import SHARE
 from kgroup.model.streaming_query import QUERY, StreamingQuery, is_query
+from kgroup.model.streams_group import STREAMS
 from kgroup.support.errors import FOREIGN_OWNER, KgroupError, NotFound, Refused
 from kgroup.support.hint import Hint
 from kgroup.support.quoting import quote
@@ -226,7 +228,7 @@ def _by_name(cluster: Cluster, which: Selection, request: SnapshotRequest, verb:
         return snapshot
     listing = cluster.list_groups()
     of_them = [group for group in listing.groups if group.name in missing]
-    refuse_foreign(of_them, verb, request.types)
+    refuse_foreign(of_them, verb, types=request.types)
     if off := [group for group in of_them if group.type not in DESCRIBED_TYPES]:
         # Where share or streams groups are switched off, the brokers do not say which of all names is one.
         again, names_off = cluster.describe(off, request), {group.name for group in off}
@@ -253,25 +255,25 @@ def exclude_foreign(
     source: str = "",
     verb: str = "",
     *,
-    types: Sequence[str] = DESCRIBED_TYPES,
+    types: tuple[str, ...] = DESCRIBED_TYPES,
     share: bool = False,
 ) -> frozenset[str]:
     """The names of the share and streams groups among these, with a note. Raises Refused for a named one.
 
-    ``types`` are those that the verb knows; with ``share`` also share groups that are chosen as such.
+    ``types`` are those that the verb knows; with ``share`` it knows share groups too that are chosen as such.
     """
     named = names_of(which)
     typed = share and chooses_type(which, SHARE)
+    known = WITH_SHARE if typed else types
     foreign = [
         group
         for group in groups
-        if group.type not in (*types, QUERY)
-        and not (group.type == SHARE and (typed or (share and group.name in named)))
+        if _is_foreign(group, known) and not (share and group.type == SHARE and group.name in named)
     ]
     refuse_foreign([group for group in foreign if group.name in named], verb)
     if foreign:
         hint = Hint("{}", ("list", *([source] if source else ())))
-        what = "group of another type" if SHARE in types else "share or streams group"
+        what = {ALL_TYPES: "group of another type", WITH_SHARE: "streams group"}.get(known, "share or streams group")
         reporter.note(f"left out, {plural(len(foreign), what)}: {hint}{_BY_TYPE if share and not typed else ''}")
     return frozenset(group.name for group in foreign)
 
@@ -284,30 +286,32 @@ def _without_vanished(cluster: Cluster, snapshot: Snapshot) -> Snapshot:
 
 
 _BY_TYPE = "; --type share chooses share groups"
-_THEIR_FLAGS = {
-    "streams": {
-        "reset": "--reset-offsets --dry-run --all-input-topics --to-earliest",
-        "delete": "--delete",
-        "delete-offsets": "--delete-offsets --input-topic TOPIC",
-    },
-}
+
+
+def _is_foreign(group: ListedGroup, types: Sequence[str]) -> bool:
+    return group.type not in (*types, QUERY)
 
 
 _NO_OFFSETS = "this verb needs committed offsets, and a share group has none"
-_NOT_KNOWN = "kgroup reads and changes classic and consumer groups only"
+_NOT_KNOWN = "this verb knows no groups of that type"
 
 
-def refuse_foreign(groups: Sequence[ListedGroup], verb: str = "", types: Sequence[str] = DESCRIBED_TYPES) -> None:
+def refuse_foreign(groups: Sequence[ListedGroup], verb: str = "", *, types: Sequence[str] = DESCRIBED_TYPES) -> None:
     """Raise Refused for a group of another type, with the command of Kafka's tool that corresponds to ``verb``.
 
-    For a verb without a corresponding command (the default) that is the command that describes the group. With
-    ``types`` are those that the verb knows.
+    For a verb without a corresponding command that is the command that describes the group; for one that moves offsets
+    of a streams group, the right steps are shown. Those of these ``types`` are not refused.
     """
     for group in groups:
-        if group.type not in (*types, QUERY):
-            flags = _THEIR_FLAGS.get(group.type, {}).get(verb, "--describe")
+        if _is_foreign(group, types):
+            moves = group.type == STREAMS and verb in ("reset", "delete-offsets")
+            left = LEFT_BEHIND if group.type == STREAMS and verb == "delete" else ()
+            flags = "--delete" if left else "--describe"
             raise Refused(
                 f"{group.name} is a {group.type} group: {_NO_OFFSETS if group.type == SHARE else _NOT_KNOWN}",
                 code=FOREIGN_OWNER,
-                hint=f"kafka-{group.type}-groups.sh --bootstrap-server BROKER {flags} --group {quote(group.name)}",
+                details=streams_steps(group.name, new=True) if moves else left,
+                hint=None
+                if moves
+                else f"kafka-{group.type}-groups.sh --bootstrap-server BROKER {flags} --group {quote(group.name)}",
             )

@@ -82,3 +82,58 @@ def test_topics_of_a_topology_without_commits(kgroup: CommandLine, world: KafkaW
 
     wait_for(known, f"the partitions of {group}")
     assert "nothing is committed yet" in kgroup("describe", group).stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("reset", "--all-topics", "--to-earliest", "--execute"),
+        ("delete", "--execute"),
+        ("delete-offsets", "--topic", "orders", "--execute"),
+        ("migrate", "--execute"),
+        ("catchup", "start", "--to-topic", "elsewhere"),
+        ("evict", "--all-members", "--execute"),
+        ("export",),
+        ("peek",),
+        ("simulate", "--add", "1"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_other_verbs_refuse_it(
+    kgroup: CommandLine, world: KafkaWorld, name: Name, orders: str, words: tuple[str, ...]
+) -> None:
+    group = name("wc")
+    world.streams_group(group, orders, stopped=True)
+    world.commit(group, {(orders, 0): 4})
+    verb = words[:2] if words[0] == "catchup" else words[:1]
+    refused = kgroup(*verb, group, *words[len(verb) :], exit_code=6).stderr
+
+    assert f"{group} is a streams group" in refused
+    assert world.committed(group)[orders, 0][0] == 4
+    steps = [line.strip()[:2] for line in refused.splitlines() if line.strip()[:2] in ("1.", "2.", "3.")]
+    assert steps == (["1.", "2.", "3."] if words[0] in ("reset", "delete-offsets") else [])
+    assert ("--delete-all-internal-topics" in refused) is (words[0] in ("reset", "delete-offsets", "delete"))
+
+
+def test_what_the_doctor_finds(kgroup: CommandLine, world: KafkaWorld, name: Name, orders: str) -> None:
+    group, absent = name("wc"), name("absent")
+    world.streams_group(group, absent)
+
+    def found(of: str) -> dict[str, tuple[str, list[str]]]:
+        (document,) = kgroup("doctor", of, "-o", "json").data
+        return {each["rule"]: (each["severity"], each["commands"]) for each in document["findings"]}
+
+    create = f"kafka-topics.sh --bootstrap-server {world.bootstrap} --create --topic {absent} --partitions N"
+    waits = found(group)
+    assert waits["streams-not-ready"] == ("critical", [create])
+    assert {rule: severity for rule, (severity, _) in waits.items()} == {
+        "streams-not-ready": "critical",
+        "topic-gone": "info",
+    }
+    behind = name("behind")
+    world.streams_group(behind, orders, stopped=True)
+    world.commit(behind, {(orders, 0): 4, (orders, 1): 99})
+    outside = found(behind)
+    assert outside["out-of-range"][0] == "critical"
+    assert [command.split(" --")[0] for command in outside["out-of-range"][1]] == ["kafka-streams-groups.sh"]
+    assert not any("kgroup reset" in command for _, commands in outside.values() for command in commands)

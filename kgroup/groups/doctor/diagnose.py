@@ -8,13 +8,36 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from kgroup.groups.doctor import about_lag, about_rebalances, about_transactions
+from kgroup.groups.doctor import about_lag, about_offsets, about_rebalances, about_streams_groups, about_transactions
 from kgroup.groups.doctor.about_members import MIGRATE
-from kgroup.groups.doctor.finding import Answer, Diagnosis, Finding, NotChecked, Rule, Severity
-from kgroup.groups.doctor.rules import CLUSTER_RULES, GROUP_RULES, OF_COMMITS, ORDER, QUERY_RULES, SHARE_RULES
+from kgroup.groups.doctor.finding import (
+    Answer,
+    Diagnosis,
+    Finding,
+    NotChecked,
+    Rule,
+    Severity,
+    kgroup_command,
+    tool_command,
+)
+from kgroup.groups.doctor.rules import (
+    CLUSTER_RULES,
+    GROUP_RULES,
+    OF_COMMITS,
+    ORDER,
+    QUERY_RULES,
+    SHARE_RULES,
+    STREAMS_RULES,
+)
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot
+from kgroup.groups.foreign_owners import STATE_AND_OFFSETS
 from kgroup.groups.lag.past import group_past
+from kgroup.groups.next_commands import READ_STREAMS
 from kgroup.model.hidden_commits import hidden_words
+from kgroup.model.share_group import SHARE
+from kgroup.model.streams_group import STREAMS
+from kgroup.support.hint import Hint
+from kgroup.support.quoting import quote
 
 _Snapshot = TypeVar("_Snapshot")
 
@@ -27,18 +50,21 @@ _FOLLOW: dict[str, tuple[str, ...]] = {
     about_rebalances.WAITS.id: (about_lag.STALLED_COMMITS.id, about_lag.SKEWED_LAG.id),
     about_transactions.PENDING_COMMIT.id: (about_lag.STALLED_COMMITS.id, about_lag.SKEWED_LAG.id),
     about_lag.STALLED_COMMITS.id: (about_lag.SKEWED_LAG.id,),
+    about_streams_groups.UNREADY.id: (about_offsets.GONE.id,),
 }
 """What is found because of another problem, or is advice about its cost: to mend it does not mend the cause."""
 
 
 def diagnose_group(snapshot: GroupSnapshot) -> Diagnosis:
-    """The answers of all rules for a group, for a share group, or for a streaming query.
+    """The answers of all rules for a group, for a share or streams group, or for a streaming query.
 
     What could not be checked is listed in ``not_checked``, never as a finding.
     """
     group = snapshot.group
-    rules = SHARE_RULES if group.is_share else GROUP_RULES if group.query is None else QUERY_RULES
+    rules = QUERY_RULES if group.query is not None else _RULES_OF_TYPE.get(group.type, GROUP_RULES)
     diagnosis = _without_offers(_diagnosis(snapshot.group.name, snapshot, rules))
+    if group.is_streams:
+        diagnosis = replace(diagnosis, findings=tuple(_of_streams(snapshot, each) for each in diagnosis.findings))
     if any(log.past_ends for log in snapshot.logs.values()):
         diagnosis = replace(diagnosis, past=group_past(snapshot.lag, snapshot.evidence))
     hidden = hidden_words(snapshot.group.hidden_commits)
@@ -47,6 +73,25 @@ def diagnose_group(snapshot: GroupSnapshot) -> Diagnosis:
     named = {item.rule for item in diagnosis.not_checked}
     unseen = tuple(NotChecked(rule.id, hidden, partly=True) for rule in OF_COMMITS if rule.id not in named)
     return replace(diagnosis, not_checked=(*diagnosis.not_checked, *unseen))
+
+
+_RULES_OF_TYPE = {SHARE: SHARE_RULES, STREAMS: STREAMS_RULES}
+
+
+def _of_streams(snapshot: GroupSnapshot, finding: Finding) -> Finding:
+    """Without the commands of verbs that refuse streams groups. Where one moves offsets, Kafka's own is shown."""
+    group = snapshot.group.name
+    verbs = [each.commands[0][0] if isinstance(each, Hint) else None for each in finding.commands]
+    kept = tuple(each for each, verb in zip(finding.commands, verbs, strict=True) if verb in (None, *READ_STREAMS))
+    if {"reset", "delete-offsets"}.isdisjoint(verbs):
+        return replace(finding, commands=kept or (kgroup_command("describe", group),))
+    moves = f"--reset-offsets --group {quote(group)} --all-input-topics --to-earliest --dry-run"
+    return replace(
+        finding,
+        remedy=f"{finding.remedy}. {STATE_AND_OFFSETS}: stop all instances, and delete the internal topics and the "
+        "local state too",
+        commands=(*kept, tool_command("kafka-streams-groups.sh", snapshot.bootstrap, moves)),
+    )
 
 
 def _without_offers(diagnosis: Diagnosis) -> Diagnosis:

@@ -27,6 +27,7 @@ class RuleScope(ExplainedEnum):
     GROUP = "group", "a group"
     QUERY = "query", "a streaming query"
     SHARE = "share", "a share group"
+    STREAMS = "streams", "a streams group"
 
 
 class Severity(ExplainedEnum):

@@ -20,6 +20,7 @@ from kgroup.groups.doctor import (
     about_queries,
     about_rebalances,
     about_share_groups,
+    about_streams_groups,
     about_timeouts,
     about_transactions,
 )
@@ -84,13 +85,42 @@ SHARE_RULES: tuple[tuple[Rule, OfGroup], ...] = (
     (about_share_groups.STARTS_AT_LATEST, about_share_groups.share_starts_at_latest),
     (about_share_groups.DEAD_LETTERS, about_share_groups.share_dead_letters),
 )
+STREAMS_RULES: tuple[tuple[Rule, OfGroup], ...] = (
+    (about_streams_groups.UNREADY, about_streams_groups.streams_not_ready),
+    (about_streams_groups.TASKS, about_streams_groups.streams_tasks),
+    *(
+        pair
+        for pair in GROUP_RULES
+        if pair[0]
+        in (
+            about_offsets.OUT_OF_RANGE,
+            about_offsets.RECREATED,
+            about_transactions.TRANSACTION,
+            about_transactions.LSO,
+            about_transactions.PENDING_COMMIT,
+            about_lag.NO_READER,
+            about_lag.STALLED_COMMITS,
+            about_rebalances.REBALANCE_STORM,
+            about_expiry.EXPIRY,
+            about_offsets.GONE,
+            about_lag.LARGE_GAP,
+            about_lag.HOT_PARTITION,
+            about_lag.SKEWED_LAG,
+            about_lag.UNUSABLE_TIMESTAMPS,
+        )
+    ),
+    (about_streams_groups.TOPOLOGY, about_streams_groups.streams_topology),
+)
+"""The members of a streams group have tasks, their assignor and timeouts are the broker's: other rules do not apply."""
 CLUSTER_RULES: tuple[tuple[Rule, OfCluster], ...] = (
     (about_cluster.REPLICATION, about_cluster.offsets_topic_replication),
     (about_transactions.CLUSTER_TRANSACTION, about_transactions.hanging_offsets_transaction),
     (about_cluster.COORDINATORS, about_cluster.coordinator_load),
 )
 RULES: tuple[Rule, ...] = tuple(
-    dict.fromkeys(rule for rules in (CLUSTER_RULES, GROUP_RULES, QUERY_RULES, SHARE_RULES) for rule, _ in rules)
+    dict.fromkeys(
+        rule for rules in (CLUSTER_RULES, GROUP_RULES, QUERY_RULES, SHARE_RULES, STREAMS_RULES) for rule, _ in rules
+    )
 )
 """The table of rules: id, meaning, source, thresholds."""
 

@@ -18,6 +18,7 @@ from kgroup.groups.lag.measure import measure_lag
 from kgroup.groups.lag.open_commits import open_commits_words
 from kgroup.groups.lag.report import GroupLag, PartitionLag
 from kgroup.groups.lag.status import LagStatus
+from kgroup.groups.next_commands import READ_STREAMS
 from kgroup.groups.passed_over import passed_over_in, passed_over_words
 from kgroup.groups.rebalance_wait import RebalanceWait, rebalance_wait
 from kgroup.groups.streaming.trouble import state_words, troubles_of
@@ -160,7 +161,7 @@ def group_verdict(group: Group, evidence: LagEvidence, report: GroupLag | None =
                 if fact is not None and fact.cause is Trouble.PASSED_OVER
                 else (),
             )
-            if not group.is_streams or each.commands[0][0] in _OF_STREAMS
+            if not group.is_streams or each.commands[0][0] in READ_STREAMS
         ),
     )
 
@@ -202,9 +203,6 @@ def _bare_verdict(group: Group, evidence: LagEvidence, report: GroupLag, fact: C
         commands=(),
     )
 
-
-_OF_STREAMS = ("describe", "history")
-"""The verbs of commands that also read streams groups."""
 
 _OF_RESETS = (Trouble.RESET, Trouble.NO_READER)
 """Conclusions that name a reset: its commands are not printed beside another cause."""

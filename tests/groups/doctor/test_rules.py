@@ -14,7 +14,16 @@ from kgroup.groups.doctor.about_rebalances import not_static, rebalance_storm, r
 from kgroup.groups.doctor.about_timeouts import session_restart
 from kgroup.groups.doctor.diagnose import diagnose_cluster, diagnose_group
 from kgroup.groups.doctor.finding import Answer, Finding, NotChecked
-from kgroup.groups.doctor.rules import BY_ID, CLUSTER_RULES, GROUP_RULES, ORDER, QUERY_RULES, RULES, SHARE_RULES
+from kgroup.groups.doctor.rules import (
+    BY_ID,
+    CLUSTER_RULES,
+    GROUP_RULES,
+    ORDER,
+    QUERY_RULES,
+    RULES,
+    SHARE_RULES,
+    STREAMS_RULES,
+)
 from kgroup.groups.doctor.snapshot import ClusterSnapshot, GroupSnapshot, RebalanceHistory
 from kgroup.groups.lag.evidence import FirstUnread
 from kgroup.groups.timeline.steps import CrashLoop
@@ -25,6 +34,7 @@ from tests.helpers.cases import (
     doctor_of_offsets,
     doctor_of_queries,
     doctor_of_share_groups,
+    doctor_of_streams_groups,
 )
 from tests.helpers.cases.doctor import (
     CLUSTER,
@@ -58,6 +68,7 @@ CASES = (
     *doctor_of_offsets.CASES,
     *doctor_of_queries.CASES,
     *doctor_of_share_groups.CASES,
+    *doctor_of_streams_groups.CASES,
     *doctor_of_cluster.CASES,
 )
 
@@ -66,9 +77,8 @@ def look(case: Case) -> Answer:
     """What the rule of a case answers."""
     if isinstance(case.snapshot, ClusterSnapshot):
         return {rule.id: function for rule, function in CLUSTER_RULES}[case.rule](case.snapshot)
-    return {rule.id: function for rule, function in (*GROUP_RULES, *QUERY_RULES, *SHARE_RULES)}[case.rule](
-        case.snapshot
-    )
+    of_groups = (*GROUP_RULES, *QUERY_RULES, *SHARE_RULES, *STREAMS_RULES)
+    return {rule.id: function for rule, function in of_groups}[case.rule](case.snapshot)
 
 
 def test_which_groups_are_judged_without_their_first_unread_records() -> None:
@@ -406,3 +416,16 @@ def test_a_session_that_is_too_short_is_made_longer(session_s: int, interval_s: 
 
     assert isinstance(finding, Finding)
     assert finding.commands[0].endswith(setting)
+
+
+def test_no_finding_about_a_streams_group_offers_what_would_be_refused() -> None:
+    """Offsets below the log start: other offsets alone would make its results wrong."""
+    group = doctor_of_streams_groups.snapshot().group
+    below = replace(group, partitions=(partition(0, 5, start=100), partition(1)))
+    found = diagnose_group(replace(doctor_of_streams_groups.snapshot(), group=below, bootstrap="b1:9092"))
+    (finding,) = [each for each in found.findings if each.rule == "out-of-range"]
+    assert finding.commands == (
+        "kafka-streams-groups.sh --bootstrap-server b1:9092 --reset-offsets --group wc --all-input-topics "
+        "--to-earliest --dry-run",
+    )
+    assert "stop all instances, and delete the internal topics and the local state too" in finding.remedy
