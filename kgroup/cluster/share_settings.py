@@ -11,6 +11,8 @@ from kgroup.support.errors import KgroupError, NotFound
 
 _START, _ISOLATION = "share.auto.offset.reset", "share.isolation.level"
 _LIMIT, _LOCK = "share.delivery.count.limit", "share.record.lock.duration.ms"
+_BROKER_LIMIT = "group.share.delivery.count.limit"
+"""What groups of brokers before Kafka 4.3 all have."""
 _DEAD_LETTERS = "errors.deadletterqueue.topic.name"
 _ENABLED = "errors.deadletterqueue.group.enable"
 _CREATED = "errors.deadletterqueue.auto.create.topics.enable"
@@ -25,21 +27,23 @@ async def read_share_settings(client: CoordinatorClient, groups: Sequence[str]) 
         named = sorted({name for each in configs.values() if (name := _dead_letters(each))})
         topics = await read_configs(client, ConfigType.TOPIC, named, (_ENABLED,)) if named else {}
         missing = any(isinstance(each, NotFound) for each in topics.values())
-        created = missing and await _are_created(client)
+        created = missing and await _broker_setting(client, _CREATED) == "true"
+        unlimited = any(not isinstance(each, KgroupError) and _LIMIT not in each for each in configs.values())
+        limit = await _broker_setting(client, _BROKER_LIMIT) if unlimited else None
     except KgroupError as error:
         return dict.fromkeys(groups, ShareGroup(unread=error.message))
     return {
         group: ShareGroup(unread=each.message)
         if isinstance(each, KgroupError)
-        else ShareGroup(_settings(each, topics, created=created))
+        else ShareGroup(_settings({_LIMIT: limit, **each}, topics, created=created))
         for group, each in configs.items()
     }
 
 
-async def _are_created(client: CoordinatorClient) -> bool:
-    """Whether brokers create missing dead-letter topics; False too if they do not say so."""
-    configs = await read_broker_configs(client, min(client.brokers), (_CREATED,))
-    return not isinstance(configs, KgroupError) and configs.get(_CREATED) == "true"
+async def _broker_setting(client: CoordinatorClient, name: str) -> str | None:
+    """A setting of the brokers; None too if it may not be read."""
+    configs = await read_broker_configs(client, min(client.brokers), (name,))
+    return None if isinstance(configs, KgroupError) else configs.get(name)
 
 
 def _dead_letters(configs: Configs | KgroupError) -> str | None:

@@ -191,9 +191,10 @@ def share_archived(snapshot: GroupSnapshot) -> Answer:
 def share_last_attempts(snapshot: GroupSnapshot) -> Answer:
     """Retried records that the next failure archives; a member may hold one of them at this moment."""
     settings, deliveries = _settings(snapshot), _deliveries(snapshot)
-    if settings is None or settings.delivery_limit is None:
+    if settings is None:
         return LAST_ATTEMPTS.unknown(_why(snapshot))
-    limit = settings.delivery_limit
+    if (limit := settings.delivery_limit) is None:
+        return LAST_ATTEMPTS.unknown("the delivery limit is not known")
     counts = {str(tp): last for tp, state in deliveries.partitions.items() if (last := state.last_attempts(limit))}
     if not counts:
         return _incomplete(LAST_ATTEMPTS, deliveries)

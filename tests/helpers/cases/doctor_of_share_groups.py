@@ -16,7 +16,7 @@ from tests.helpers.cases import described
 from tests.helpers.cases.doctor import CRITICAL, INFO, NOW, PARTLY, UNKNOWN, WARNING, Case, member, partition
 
 SETTINGS = ShareSettings("earliest", "read_uncommitted", 5, 30_000, has_dead_letters=True)
-LATEST = replace(SETTINGS, start="latest")
+LATEST, UNLIMITED = replace(SETTINGS, start="latest"), replace(SETTINGS, delivery_limit=None)
 
 
 def counted(number: int, start: int | None, lag: int | None, **other: Any) -> Partition:
@@ -125,6 +125,8 @@ CASES = (
          "2 offsets of orders:0 came back 4 times: if the next delivery fails, that was the last of 5"),
     Case("share-last-attempts", "its settings are unknown", given(delivered(ON_LAST), None), UNKNOWN,
          "DESCRIBE_CONFIGS"),
+    Case("share-last-attempts", "its limit is unknown", given(delivered(ON_LAST), UNLIMITED),
+         UNKNOWN, "the delivery limit is not known"),
     Case("share-last-attempts", "its state cannot be read", given(NOT_READ), UNKNOWN, "could not be read"),
     Case("share-last-attempts", "a part cannot be read", given(delivered(unread="too much")), PARTLY, "too much"),
 )  # fmt: skip
