@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kgroup.changes.conversion import plan_conversion, remove_stale_members
-from kgroup.changes.execute import COMMITS, STARTS
+from kgroup.changes.execute import STARTS
 from kgroup.changes.journal import Journal
 from kgroup.cluster.topics import Layouts
 from kgroup.cluster.writes import ChangingCluster
@@ -302,7 +302,7 @@ class _Seen(msgspec.Struct, frozen=True):
 
 def _look(cluster: ChangingCluster, entry: JournalEntry) -> _Seen:
     share = share_groups(entry)
-    snapshot = cluster.describe(sorted(entry.groups), replace(STARTS if share else COMMITS, queries=True))
+    snapshot = cluster.describe(sorted(entry.groups), replace(STARTS, queries=True))
     of_groups = [error for error in snapshot.errors if error.topic is None and error.group is not None]
     unread = {error.group: error for error in of_groups if error.group and error.code != NotFound.code}
     unread |= {

@@ -239,6 +239,24 @@ def test_without_create_no_group_is_made(kgroup: CommandLine, world: KafkaWorld,
     assert f"{plain} is a classic group" in kgroup(*other_type, exit_code=2).stderr
 
 
+def test_undo_finds_a_group_of_another_type(
+    kgroup: CommandLine, world: KafkaWorld, orders: str, idle: str, name: Name
+) -> None:
+    """A group of that name has been made since: nothing of it is changed, and no group becomes another."""
+    kgroup("delete", idle, "--execute")
+    world.commit(idle, {(orders, 0): 3})
+    refused = kgroup("undo", "--execute", "-o", "json", exit_code=6).json["errors"]
+    assert {error["code"] for error in refused} == {"foreign-owner"}
+    assert world.exact(idle) == {(orders, 0): (3, "", None)}
+
+    kgroup("delete", idle, "--execute")
+    made_idle(idle, orders)
+    change = sorted(Journal().files(None), key=lambda file: file.stat().st_mtime_ns)[-2].stem
+    refused = kgroup("undo", change, "--execute", "-o", "json", exit_code=6).json["errors"]
+    assert f"{idle} is a share group now, and was a classic group then" in refused[0]["message"]
+    assert starts(kgroup, idle) == both(orders, 2, 8)
+
+
 @pytest.mark.parametrize("verb", ["reset", "delete", "delete-offsets"])
 def test_a_group_with_members_stays(kgroup: CommandLine, world: KafkaWorld, orders: str, idle: str, verb: str) -> None:
     """Not even with --accept, and once they are stopped it is done: --wait-empty."""
