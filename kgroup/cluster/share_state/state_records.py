@@ -28,7 +28,6 @@ _STATES = {
 }
 _SNAPSHOT_HEAD, _TIMES, _UPDATE_HEAD = 12, 16, 8
 _TYPE_BYTES = 2
-_HIGHEST = 2**63 - 1
 
 
 class StateWritten(msgspec.Struct, frozen=True):
@@ -80,10 +79,11 @@ def _batch(reader: ByteReader) -> DeliveryBatch:
 def fold(records: Iterable[StateWritten], since_ms: int | None = None) -> PartitionDeliveries | None:
     """The state after these records of one partition, in log order; None without a snapshot among them."""
     start, done, known = None, None, False
-    layers: list[DeliveryBatch | _Nothing] = []
+    layers: list[DeliveryBatch] = []
     for record in records:
         if record.is_snapshot:
-            layers.append(_Nothing(0 if record.start is None else record.start))
+            # From its start offset on it has all; before, only what is archived is of use, and stays so.
+            layers = list(_below(record.start or 0, (each for each in layers if each.is_archived)))
             start, known = record.start, True
         elif record.start is not None:
             start = record.start
@@ -105,14 +105,11 @@ def fold(records: Iterable[StateWritten], since_ms: int | None = None) -> Partit
     return PartitionDeliveries(start, tuple(batches), since_ms, done)
 
 
-class _Nothing(msgspec.Struct, frozen=True):
-    """What a snapshot leaves of the state before it: nothing from its start offset on."""
-
-    first: int
-    last: int = _HIGHEST
+def _below(end: int, batches: Iterable[DeliveryBatch]) -> Iterator[DeliveryBatch]:
+    return (replace(each, last=min(each.last, end - 1)) for each in batches if each.first < end)
 
 
-def _topmost(layers: Sequence[DeliveryBatch | _Nothing]) -> Iterator[DeliveryBatch]:
+def _topmost(layers: Sequence[DeliveryBatch]) -> Iterator[DeliveryBatch]:
     """The batches, in the order of their offsets, cut so that they do not overlap: later layers hide earlier ones."""
     edges = sorted({edge for each in layers for edge in (each.first, each.last + 1)})
     waiting = sorted(range(len(layers)), key=lambda at: layers[at].first, reverse=True)
@@ -122,5 +119,5 @@ def _topmost(layers: Sequence[DeliveryBatch | _Nothing]) -> Iterator[DeliveryBat
             heappush(open_, -waiting.pop())
         while open_ and layers[-open_[0]].last < first:
             heappop(open_)
-        if open_ and isinstance(top := layers[-open_[0]], DeliveryBatch):
-            yield replace(top, first=first, last=end - 1)
+        if open_:
+            yield replace(layers[-open_[0]], first=first, last=end - 1)
