@@ -17,7 +17,7 @@ from kgroup.support.instants import rfc3339
 MOST_RANGES = 10
 """So many ranges are in one command."""
 
-READ_STREAMS = frozenset({"describe", "doctor", "history", "lag", "list", "wait"})
+READ_STREAMS = frozenset({"describe", "doctor", "history", "lag", "list", "peek", "wait"})
 """The verbs that read streams groups; the others refuse them."""
 
 
