@@ -22,7 +22,7 @@ from kgroup.groups.reset_plan import (
 )
 from kgroup.groups.reset_targets import RequestedOffset, ResetScenario, TopicChoice, ToRequested, ToTime
 from kgroup.groups.selection import Groups, SelectedGroups, Selection, names_of
-from kgroup.groups.share_changes import lags_of, start_row
+from kgroup.groups.share_changes import lags_of, start_row, unusual_starts
 from kgroup.model.groups import Group, Positions, RowError
 from kgroup.model.reporter import Reporter
 from kgroup.model.topic_partition import TopicPartition
@@ -82,13 +82,14 @@ def plan_reset(
     else:
         rows = [*planned, *_rows_of_missing_topics(read, meant, partitions)]
     created = selected.created & {row.group for row in rows}
+    unusual = unusual_reset(selected.groups, selected.created, rows, request.scenario)
     plan = ChangePlan(
         selected.groups,
         rows,
         created,
         created_share=created if selected.share else frozenset(),
         errors=(*(error for error in selected.errors if error.partition is None), *errors),
-        unusual=unusual_reset(selected.groups, selected.created, rows, request.scenario),
+        unusual=(*unusual, *(unusual_starts(rows, partitions) if created and selected.share else ())),
     )
     return plan, layouts
 

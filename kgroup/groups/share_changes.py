@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from kgroup.groups.change_plan import ChangePlan, ChangeRow, committed
 from kgroup.groups.change_result import Refusal
+from kgroup.groups.reset_plan import PartitionsByTopic
 from kgroup.groups.reset_targets import NO_COMMIT
 from kgroup.model.commit import Commit
 from kgroup.model.groups import Group, LogRange, RowError
@@ -55,6 +56,22 @@ def start_row(row: ChangeRow, counted: BrokerLag | None) -> ChangeRow:
     note = row.note.replace("no commit", "no start offset") if row.note else None
     new = None if row.new is None else Commit(row.new.offset, None, "")
     return replace(row, new=new, note=note, counted=counted or BrokerLag(None))
+
+
+def unusual_starts(rows: Sequence[ChangeRow], partitions: PartitionsByTopic) -> tuple[str, ...]:
+    """A warning if partitions of the topics of a new share group get no start offset: its first members pass over them.
+
+    So it is where the consumer group has no commit whose offsets it gets.
+    """
+    known = {topic: partitions.get(topic) for topic in {row.topic for row in rows}}
+    every = {TopicPartition(topic, n) for topic, found in known.items() if isinstance(found, frozenset) for n in found}
+    left = sorted(every - {row.tp for row in rows})
+    if not left:
+        return ()
+    where = some_of([str(tp) for tp in left], _NAMED)
+    return (
+        f"no start offset for {where}: share.auto.offset.reset decides; latest, the default, passes over its records",
+    )
 
 
 def lags_of(group: Group) -> dict[TopicPartition, BrokerLag]:

@@ -15,6 +15,7 @@ from kgroup.groups.share_changes import (
     refuse_share_changes,
     restored_start,
     start_row,
+    unusual_starts,
 )
 from kgroup.model.commit import Commit
 from kgroup.model.groups import LogRange, Position, Positions
@@ -124,3 +125,14 @@ def test_what_is_refused(rows: list[ChangeRow], supported: bool, codes: list[str
 def test_a_group_that_is_deleted_needs_no_whole_topics() -> None:
     plan = ChangePlan((share_group({0: 0, 1: 0}),), [row(0, None, 1)], deleted=frozenset({"jobs"}))
     assert list(refuse_share_changes(plan, supported=True)) == []
+
+
+def test_partitions_of_a_new_group_that_get_no_start_offset_are_named() -> None:
+    rows = [row(None, 12, None)]
+    topic = rows[0].topic
+
+    (line,) = unusual_starts(rows, {topic: frozenset({0, 1, 2}), "other": frozenset({0})})
+
+    assert line.startswith(f"no start offset for {topic}:1, {topic}:2: share.auto.offset.reset decides")
+    assert unusual_starts(rows, {topic: frozenset({0})}) == ()
+    assert unusual_starts(rows, {topic: KgroupError("it could not be read")}) == ()
