@@ -639,7 +639,7 @@ def test_a_named_framework_without_offsets(
 
 
 @pytest.mark.parametrize(
-    ("verb", "tool"), [("reset", "--reset-offsets"), ("delete", "--delete "), ("delete-offsets", "--delete-offsets")]
+    ("verb", "tool"), [("reset", "--reset-offsets"), ("delete", "--delete "), ("delete-offsets", "--reset-offsets")]
 )
 def test_streams_group(world: KafkaWorld, name: Name, topic: str, kgroup: CommandLine, verb: str, tool: str) -> None:
     """Not even with --accept: its state belongs to its offsets. Kafka's tool for the verb is named."""
