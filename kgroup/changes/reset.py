@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from kgroup.changes.archived import with_archived
 from kgroup.changes.select_groups import groups_to_change
 from kgroup.cluster.topics import Layouts
 from kgroup.cluster.writes import ChangingCluster
@@ -81,6 +82,8 @@ def plan_reset(
         rows = list(out_of_range(planned))
     else:
         rows = [*planned, *_rows_of_missing_topics(read, meant, partitions)]
+    if selected.share or any(group.is_share for group in selected.groups):
+        rows = with_archived(cluster, rows)
     created = selected.created & {row.group for row in rows}
     unusual = unusual_reset(selected.groups, selected.created, rows, request.scenario)
     plan = ChangePlan(

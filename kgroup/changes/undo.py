@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 import msgspec
 from msgspec.structs import replace
 
+from kgroup.changes.archived import with_archived
 from kgroup.changes.conversion import plan_conversion, remove_stale_members
 from kgroup.changes.execute import STARTS
 from kgroup.changes.journal import Journal
@@ -193,6 +194,7 @@ def plan_undo(cluster: ChangingCluster, entry: JournalEntry) -> UndoPlan:
         for row in rows
         if (restored := _restored(row, lags, positions, deleted) if row.group in share else row) is not None
     ]
+    rows = with_archived(cluster, rows)
     created = frozenset(row.group for row in rows if not row.error) - there
     plan = ChangePlan(
         seen.chosen.groups,

@@ -233,7 +233,8 @@ def reset(
 
     Rights: READ G; READ T
     More rights: READ __consumer_offsets: clients that commit without being members; READ ledger: pending catch-ups;
-    DESCRIBE OTHER: --from-group OTHER; WRITE topic: --save-skipped topic:NAME
+    DESCRIBE OTHER: --from-group OTHER; WRITE topic: --save-skipped topic:NAME; READ __share_group_state: archived
+    records of share groups
     """
     check_groups(groups)
     request = _checked(where, which)

@@ -103,7 +103,8 @@ def undo(
     Exit codes: 0 2 3 4 5 6 7 9 130 143
 
     Rights: READ G; READ T; DELETE G where there was no commit before
-    More rights: of migrate, where it set configurations: DESCRIBE_CONFIGS G, ALTER_CONFIGS G
+    More rights: of migrate, where it set configurations: DESCRIBE_CONFIGS G, ALTER_CONFIGS G; READ
+    __share_group_state: archived records of share groups
     """
     prepare_change(run, how)
     if when.as_of is not None or bounds != LogBounds():

@@ -17,6 +17,7 @@ from kgroup.groups.reset_plan import PartitionsByTopic
 from kgroup.groups.reset_targets import NO_COMMIT
 from kgroup.model.commit import Commit
 from kgroup.model.groups import Group, LogRange, RowError
+from kgroup.model.share_deliveries import PartitionDeliveries
 from kgroup.model.share_group import BrokerLag
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, Refused, refusal_code
@@ -115,6 +116,18 @@ def restored_start(
     where = f"below the log start {within}" if offset < within else f"above the log end {within}"
     new = Commit(within, None, "")
     return None if row.old == new else replace(row, new=new, note=None, clamped=f"{offset} is {where}")
+
+
+def note_archived(row: ChangeRow, deliveries: PartitionDeliveries | None) -> ChangeRow:
+    """The row of a new start offset, with a note if archived offsets are delivered again; markers are among them."""
+    if row.new is None or row.log is None or deliveries is None:
+        return row
+    start, end = row.new.offset, row.log.end
+    count = sum(
+        max(0, min(each.last + 1, end) - max(each.first, start)) for each in deliveries.batches if each.is_archived
+    )
+    note = f"{count} archived: delivered again" if count else None
+    return replace(row, note="; ".join(part for part in (row.note, note) if part) or None)
 
 
 def refuse_share_changes(plan: ChangePlan, *, supported: bool) -> Iterator[Refusal]:

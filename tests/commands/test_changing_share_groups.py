@@ -14,7 +14,7 @@ from tests.helpers.command_line import CommandLine
 from tests.helpers.kafka_proxy import Fault, Loss, ProxiedBroker
 from tests.helpers.kafka_tools import KafkaTools
 from tests.helpers.kafka_world import KafkaWorld
-from tests.helpers.share_consumers import ACCEPT, RELEASE, Sharer, sharer
+from tests.helpers.share_consumers import ACCEPT, REJECT, RELEASE, Sharer, sharer
 from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
@@ -324,6 +324,22 @@ def test_a_file_that_would_delete_a_start_offset(kgroup: CommandLine, orders: st
     backup.write_text(backup.read_text().replace('"offset": 2', '"offset": null', 1))
     assert "[whole-topic]" in kgroup("reset", idle, "--from-file", str(backup), "--execute", exit_code=6).stdout
     assert starts(kgroup, idle) == both(orders, 2, 8)
+
+
+def test_archived_records_come_again(kgroup: CommandLine, world: KafkaWorld, orders: str, group: str) -> None:
+    """A record that a consumer has rejected, perhaps because it cannot process it."""
+    with member(world, group, orders) as joined:
+        joined.accept(19, lambda message: REJECT if (message.partition(), message.offset()) == (1, 4) else ACCEPT)
+    reset = ("reset", group, "--topic", orders, "--to-offset", "3")
+    wait_for(
+        lambda: (
+            {row["partition"]: row["note"] for row in kgroup(*reset, "-o", "json").data}
+            == {0: None, 1: "1 archived: delivered again"}
+        ),
+        "the archived record in the plan",
+    )
+    kgroup(*reset, "--execute")
+    assert (1, 4) in delivered(world, group, orders, 14)
 
 
 def test_no_catch_up_delivers_what_was_skipped(kgroup: CommandLine, idle: str, orders: str) -> None:

@@ -12,6 +12,7 @@ from kgroup.groups.share_changes import (
     INTERNAL_TOPIC,
     SHARE_READ_ONLY,
     WHOLE_TOPIC,
+    note_archived,
     refuse_share_changes,
     restored_start,
     start_row,
@@ -19,6 +20,7 @@ from kgroup.groups.share_changes import (
 )
 from kgroup.model.commit import Commit
 from kgroup.model.groups import LogRange, Position, Positions
+from kgroup.model.share_deliveries import DeliveryBatch, DeliveryState, PartitionDeliveries
 from kgroup.model.share_group import BrokerLag
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError
@@ -104,6 +106,23 @@ def test_an_undo_needs_the_bounds_of_the_log() -> None:
     assert unread is not None
     assert unread.error is not None
     assert unread.error.message == "no leader"
+
+
+@pytest.mark.parametrize(
+    ("new", "note"), [(0, "3 archived: delivered again"), (4, "2 archived: delivered again"), (9, None)]
+)
+def test_archived_offsets_that_are_delivered_again(new: int, note: str | None) -> None:
+    deliveries = PartitionDeliveries(
+        5,
+        (
+            DeliveryBatch(3, 4, DeliveryState.ARCHIVED, 5),
+            DeliveryBatch(5, 7, DeliveryState.ACKNOWLEDGED, 1),
+            DeliveryBatch(8, 8, DeliveryState.ARCHIVING, 2),
+        ),
+    )
+    planned = row(5, new, 3)
+    assert note_archived(planned, deliveries).note == note
+    assert note_archived(planned, None) == planned
 
 
 @pytest.mark.parametrize(
