@@ -147,6 +147,7 @@ def features_of(answer: Any) -> _Read:
     else:
         finalized = {row.name: row.max_version_level for row in answer.finalized_features or ()}
         values["group_version"] = finalized.get("group.version", 0)
+        values["streams_version"] = finalized.get("streams.version", 0)
     return values, unread
 
 

@@ -58,6 +58,8 @@ class BrokerFacts:
     not exist, instead of rejecting the request as unsupported."""
     group_version: int | None = None
     """The finalized feature (0: off)."""
+    streams_version: int | None = None
+    """The finalized feature of streams groups (0: off)."""
     rebalance_protocols: tuple[str, ...] | None = None
     """``group.coordinator.rebalance.protocols``."""
     heartbeat_version: int | None = None

@@ -183,3 +183,39 @@ def test_lag_inside_the_application_is_named_apart(
     assert document["verdict"]["conclusion"]["cause"] == "no-reader"
     assert document["verdict"]["commands"] == []
     assert [task["active_member_id"] for task in document["streams"]["all_tasks"]] == [None] * 4
+
+
+def test_a_classic_application_becomes_a_streams_group(
+    kgroup: CommandLine, world: KafkaWorld, running: Application
+) -> None:
+    """What ``migrate`` shows beforehand: the offsets stay, its clients do not leave by themselves."""
+    group = "sa-classic"
+    own = {"application_id": group, "client_id": "c", "counts": "one", "session_timeout_ms": "6000"}
+    running.clients.streams("c", ORDERS, OUT, "classic", running.directory / "c", **own)
+    ends = {(ORDERS, number): world.end(ORDERS, number) for number in range(2)}
+
+    def at_the_end() -> bool:
+        return ends.items() <= {place: offset for place, (offset, _) in world.committed(group).items()}.items()
+
+    wait_for(at_the_end, f"{group} at the end", 60)
+    before = world.committed(group)
+    (document,) = kgroup("migrate", group, "-o", "json", exit_code=6).data
+    found = {check["id"]: (check["status"], check["evidence"]) for check in document["checks"]}
+    assert [(name, status) for name, (status, _) in found.items()] == [
+        ("kind", "blocked"),
+        ("streams-protocol", "ok"),
+        ("streams-restart", "info"),
+        ("streams-settings", "info"),
+    ]
+    assert "session.timeout.ms (was 6000 ms)" in found["streams-settings"][1]
+    running.clients.close("c")
+    assert world.groups()[group] == ("classic", "stable")
+    wait_for(lambda: world.groups()[group] == ("classic", "empty"), "Empty", 60)
+    (document,) = kgroup("migrate", group, "-o", "json", exit_code=6).data
+    assert ("streams-restart", "ok") in [(check["id"], check["status"]) for check in document["checks"]]
+    running.clients.streams("d", ORDERS, OUT, "streams", running.directory / "d", **own | {"client_id": "d"})
+    wait_for(lambda: world.groups()[group] == ("streams", "stable"), "a streams group", 60)
+    assert {place: world.committed(group)[place][0] for place in before} == {p: before[p][0] for p in before}
+    after = described(kgroup, group)
+    assert sorted(task["task"] for task in after["streams"]["all_tasks"]) == ["0_0", "0_1", "1_0", "1_1"]
+    running.clients.close("d")

@@ -55,6 +55,7 @@ def test_the_shared_broker(bootstrap: str, bystander: str) -> None:
     assert facts_of(bootstrap) == BrokerFacts(
         serves_consumer=True,
         group_version=1,
+        streams_version=1,
         rebalance_protocols=("classic", "consumer", "streams"),
         heartbeat_version=1,
         release="4.4",

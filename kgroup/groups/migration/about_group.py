@@ -97,6 +97,12 @@ def _owner(case: MigrationCase) -> Owner | None:
     return foreign_owner(group)
 
 
+def is_streams_application(case: MigrationCase) -> bool:
+    """Whether it is a Kafka Streams application of the classic protocol, which may become a streams group."""
+    owner = _owner(case) if case.to_consumer and case.evidence.kind == "classic" else None
+    return owner is not None and owner.framework == "Kafka Streams"
+
+
 def _is_certain(case: MigrationCase) -> bool:
     """Whether the owner is known from the broker, not only from the group's name."""
     return case.evidence.kind in _OWN_KINDS or not is_of_consumers(case.group.protocol_type)

@@ -7,7 +7,15 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from kgroup.groups.migration import about_assignors, about_brokers, about_group, about_offsets, about_sessions, clients
+from kgroup.groups.migration import (
+    about_assignors,
+    about_brokers,
+    about_group,
+    about_offsets,
+    about_sessions,
+    about_streams,
+    clients,
+)
 from kgroup.groups.migration.about_brokers import defect_notes
 from kgroup.groups.migration.about_group import ALREADY
 from kgroup.groups.migration.check import (
@@ -46,7 +54,13 @@ _ALL: tuple[tuple[CheckSubject, Function], ...] = (
     (about_brokers.DEFECTS, about_brokers.broker_defects),
     (about_brokers.MONITORS, about_brokers.monitors),
 )
-CHECKS: tuple[CheckSubject, ...] = tuple(subject for subject, _ in _ALL)
+_OF_STREAMS: tuple[tuple[CheckSubject, Function], ...] = (
+    (about_streams.PROTOCOL, about_streams.streams_protocol),
+    (about_streams.RESTART, about_streams.streams_restart),
+    (about_streams.STATIC, about_streams.streams_static_members),
+    (about_streams.LOST, about_streams.streams_settings),
+)
+CHECKS: tuple[CheckSubject, ...] = tuple(subject for subject, _ in (*_ALL, *_OF_STREAMS))
 """The table of checks: id, meaning, source, and the label under which groups are counted."""
 
 _OF_ONE_THAT_IS_THERE = (about_group.already_there, about_sessions.session, about_sessions.heartbeat)
@@ -55,12 +69,14 @@ _OF_ONE_THAT_IS_THERE = (about_group.already_there, about_sessions.session, abou
 def run_checks(case: MigrationCase) -> tuple[MigrationCheck, ...]:
     """Run the checks of a group, in order.
 
-    A group of another kind gets only that check. A group already on the target protocol gets only ``already-there``
-    and, if the user asks for timeouts, the checks of these.
+    A group of another kind gets only that check; a classic application of Kafka Streams also those of a move of its
+    own. A group already on the target protocol gets only ``already-there`` and, if the user asks for timeouts, the
+    checks of these.
     """
     kind = about_group.kind(case)
     if kind is not None and kind.status is CheckStatus.BLOCKED:
-        return (kind,)
+        own = _OF_STREAMS if about_group.is_streams_application(case) else ()
+        return (kind, *(check for _, function in own if (check := function(case)) is not None))
     functions = [function for _, function in _ALL if function is not about_group.kind]
     if case.arrived:
         sets_timeouts = case.request.session_timeout_ms is not None or case.request.heartbeat_interval_ms is not None

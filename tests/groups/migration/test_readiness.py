@@ -225,7 +225,7 @@ def test_every_check_has_its_row_in_the_table_and_comes_in_order(
 
 
 def test_the_table_of_checks() -> None:
-    assert len({subject.id for subject in CHECKS}) == len(CHECKS) == 21
+    assert len({subject.id for subject in CHECKS}) == len(CHECKS) == 25
     for subject in CHECKS:
         assert subject.id == subject.id.lower().replace(" ", "-")
         assert subject.meaning
