@@ -204,8 +204,8 @@ def test_a_classic_application_becomes_a_streams_group(
     assert [(name, status) for name, (status, _) in found.items()] == [
         ("kind", "blocked"),
         ("streams-protocol", "ok"),
-        ("streams-restart", "info"),
-        ("streams-settings", "info"),
+        ("streams-restart", "warning"),
+        ("streams-settings", "warning"),
     ]
     assert "session.timeout.ms (was 6000 ms)" in found["streams-settings"][1]
     running.clients.close("c")

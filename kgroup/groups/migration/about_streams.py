@@ -79,9 +79,10 @@ def streams_restart(case: MigrationCase) -> MigrationCheck:
             "Empty: it becomes a streams group when the first instance starts with group.protocol=streams"
         )
     count = plural(len(case.members), "member")
-    return RESTART.info(
+    return RESTART.warning(
         f"{case.group.state}, {count}: all have to stop first, and clients of a classic application do not leave when "
         "they close: the group is Empty after their session timeout",
+        brief="running application",
         remedy=Hint("{}", ("wait", case.group.name, "--for", "empty")),
     )
 
@@ -108,11 +109,12 @@ def streams_settings(case: MigrationCase) -> MigrationCheck:
     sessions = sorted({each.session_timeout_ms for each in (case.past.members if case.past else ())})
     was = f" (was {', '.join(f'{ms} ms' for ms in sessions)})" if sessions else ""
     warm = "" if case.release is not None and case.release >= _STATIC_FROM else ", no warm-up tasks before Kafka 4.4"
-    return LOST.info(
+    return LOST.warning(
         f"committed offsets, internal topics and local state stay. Ignored in the client: session.timeout.ms{was}, "
         "heartbeat.interval.ms, num.standby.replicas, max.warmup.replicas, acceptable.recovery.lag, "
         f"probing.rebalance.interval.ms, task.assignor.class, rack.aware.assignment.*{warm}; subscriptions by pattern "
         "were not supported up to Kafka 4.3",
+        brief="ignored settings",
         remedy="set them for the group before the start: kafka-configs.sh --alter --entity-type groups --entity-name "
         "GROUP --add-config streams.num.standby.replicas=N,streams.session.timeout.ms=MS",
     )

@@ -50,7 +50,7 @@ def test_brokers(facts: dict[str, Any], status: CheckStatus, said: str) -> None:
 def test_all_members_have_to_stop() -> None:
     assert checks()["streams-restart"].status is OK
     live = checks(None, None)["streams-restart"]
-    assert (live.status, live.remedy) == (INFO, "kgroup wait counts --for empty")
+    assert (live.status, live.remedy) == (WARNING, "kgroup wait counts --for empty")
     assert "2 members" in live.evidence
 
 
