@@ -299,7 +299,9 @@ def topology_line(streams: StreamsGroup) -> str:
     tasks, lacking, other = streams.tasks, streams.without_owner, streams.other_topologies
     count = len(streams.subtopologies)
     subtopologies = "1 subtopology" if count == 1 else f"{count} subtopologies"
-    parts = [f"topology epoch {streams.topology_epoch}", subtopologies, plural(len(tasks), "task")]
+    parts = [f"topology epoch {streams.topology_epoch}", subtopologies]
+    if streams.missing is not None:  # else its topics were not read, and which tasks there are is not known
+        parts.append(plural(len(tasks), "task"))
     if lacking:
         parts.append(f"{len(lacking)} without an owner ({some_of([str(task) for task in lacking])})")
     if other:
