@@ -30,6 +30,8 @@ class GroupWaitResult(msgspec.Struct, frozen=True):
     results: tuple[ConditionResult, ...]
     waited_s: float
     remaining: tuple[RemainingMember, ...]
+    archived: int | None = None
+    """How many offsets a share group archived meanwhile, at least; None if that was not read."""
 
     @property
     def holds(self) -> bool:

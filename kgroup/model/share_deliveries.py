@@ -70,6 +70,11 @@ class PartitionDeliveries(msgspec.Struct, frozen=True):
         return _offsets(each for each in self.batches if each.is_retried)
 
     @property
+    def surely_archived(self) -> tuple[DeliveryBatch, ...]:
+        """Those archived after two deliveries or more; after one it may be a marker, which is no record."""
+        return tuple(each for each in self.batches if each.is_archived and each.count > 1)
+
+    @property
     def archived(self) -> int:
         """The offsets that are not delivered again; markers of transactions are among them."""
         return _offsets(each for each in self.batches if each.is_archived)

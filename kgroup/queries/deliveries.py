@@ -10,6 +10,7 @@ from kgroup.cluster.snapshot import Cluster
 from kgroup.model.groups import Group
 from kgroup.model.share_deliveries import Deliveries
 from kgroup.model.share_group import ShareGroup
+from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError
 
 BUDGET_S = 2.0
@@ -35,3 +36,40 @@ def with_deliveries(cluster: Cluster, groups: Iterable[Group], budget_s: float) 
         else group
         for group in known
     )
+
+
+class ArchivedMeanwhile:
+    """Counts the offsets that share groups archive after two deliveries or more, from the first reading on.
+
+    The brokers delete the state of what is archived after minutes, so it has to be read again and again.
+    """
+
+    def __init__(self, every_s: float = 30.0) -> None:
+        self._every_s = every_s
+        self._known: dict[tuple[str, TopicPartition], set[int]] = {}
+        self._counts: dict[str, int] = {}
+        self._due_s = 0.0
+
+    def read(self, cluster: Cluster, groups: Iterable[Group], now_s: float) -> None:
+        """Read the state of the share groups among these, if it is time to."""
+        if now_s < self._due_s:
+            return
+        self._due_s = now_s + self._every_s
+        for group in with_deliveries(cluster, (group for group in groups if group.is_share), BUDGET_S):
+            deliveries = group.share.deliveries if group.share else None
+            if deliveries is not None and deliveries.unread is None:
+                self.add(group.name, deliveries)
+
+    def add(self, group: str, deliveries: Deliveries) -> None:
+        """Add the next reading; the first one counts nothing."""
+        new = 0
+        for tp, state in deliveries.partitions.items():
+            archived = {offset for each in state.surely_archived for offset in range(each.first, each.last + 1)}
+            known = self._known.setdefault((group, tp), set() if group in self._counts else archived)
+            new += len(archived - known)
+            known |= archived
+        self._counts[group] = self._counts.get(group, 0) + new
+
+    def count(self, group: str) -> int | None:
+        """How many at least; None if the state was never read."""
+        return self._counts.get(group)

@@ -29,6 +29,7 @@ from kgroup.model.groups import Group, RowError
 from kgroup.model.hidden_commits import not_all_shown
 from kgroup.model.reporter import Reporter
 from kgroup.model.streaming_query import is_query
+from kgroup.queries.deliveries import ArchivedMeanwhile
 from kgroup.queries.first_unread import FirstUnreadTimes
 from kgroup.queries.log_options import warn_of_clocks
 from kgroup.queries.poll_loop import LINES_AT_ONCE, PollLoop, PollState
@@ -135,6 +136,7 @@ class _Wait(PollLoop[WaitResult]):
         self._timeouts_ms: dict[str, int] = {}
         self._timeouts_read_s: float | None = None
         self._first_unread = FirstUnreadTimes()
+        self._archived = ArchivedMeanwhile()
         self._noted: set[str] = set()
         self._needs_generations = hold_s > 0 and self._about_members
         self._has_generations = False
@@ -190,6 +192,8 @@ class _Wait(PollLoop[WaitResult]):
             if note not in self._noted:
                 self._noted.add(note)
                 self.reporter.note(note)
+        if self._reads_lag:
+            self._archived.read(self.cluster, snapshot.groups, now_s)
         self._observations, self._results = observations, results
         for observation in observations:
             self._observed_members[observation.name] = self._observed_members.get(
@@ -260,6 +264,8 @@ class _Wait(PollLoop[WaitResult]):
             s for s in self._observations if not reached and any(c.waits_for_leaving(s) for c in self._conditions)
         ]
         self._read_timeouts(leaving, now_s=now_s, at_once=True)
+        if self._reads_lag:
+            self._archived.read(self.cluster, (s.group for s in self._observations if s.group), math.inf)
         groups = []
         for observation in self._observations:
             remaining: tuple[RemainingMember, ...] = ()
@@ -272,7 +278,12 @@ class _Wait(PollLoop[WaitResult]):
             until_s = self.waited_s(now_s, observation.name)
             groups.append(
                 GroupWaitResult(
-                    observation.name, observation.group, self._results[observation.name], until_s, remaining
+                    observation.name,
+                    observation.group,
+                    self._results[observation.name],
+                    until_s,
+                    remaining,
+                    self._archived.count(observation.name),
                 )
             )
         held_s = 0.0 if self._hold.since_s is None else now_s - self._hold.since_s

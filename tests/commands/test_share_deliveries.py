@@ -12,6 +12,7 @@ from confluent_kafka import AcknowledgeType, Message
 
 from tests.helpers.command_line import CommandLine
 from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.running import running
 from tests.helpers.share_consumers import ACCEPT, REJECT, RELEASE, Sharer, sharer
 from tests.helpers.waiting import wait_for
 
@@ -177,3 +178,18 @@ def test_the_log_shows_what_the_coordinator_shows(kgroup: CommandLine, delivered
     page = kgroup("describe", made.group, "--from-log").stdout
     assert "SOURCE  from __consumer_offsets" in page
     assert "START" in page
+
+
+def test_what_is_archived_during_a_wait_is_counted(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
+    topic, group = world.topic(name("orders")), name("jobs")
+    world.configure_group(group, share_auto_offset_reset="earliest", share_delivery_count_limit="2")
+    world.produce(topic, 4)
+    with sharer(world.bootstrap, group, topic) as member:
+        habit = Habit()
+        wait_for(lambda: member.poll(habit) is not None and habit.seen[2] >= 1, "offset 2")
+        with running("wait", group, "--for", "lag=0", "--within", "60s", "-o", "json") as waiting:
+            waiting.says("WAIT")
+            wait_for(lambda: member.poll(habit) is not None and habit.seen[2] >= 2, "offset 2 given back again")
+            (document,) = waiting.ends(0).data
+    assert (document["lag"], document["archived_count"]) == (0, 1)
+    assert kgroup("wait", group, "--for", "empty", "--within", "60s", "-o", "json").data[0]["archived_count"] is None

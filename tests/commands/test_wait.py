@@ -23,7 +23,7 @@ from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 FIELDS = {"group", "type", "state", "member_count", "lag", "hidden_commits", "conditions", "waited_ms",
-          "remaining_members"}  # fmt: skip
+          "remaining_members", "archived_count"}  # fmt: skip
 QUICK: dict[str, Any] = {"session_timeout_ms": 1000, "heartbeat_interval_ms": 200}
 """Sessions of classic members; those of consumer members end after 6 s on the shared broker, or as the group says."""
 

@@ -163,12 +163,7 @@ def share_archived(snapshot: GroupSnapshot) -> Answer:
         return ()
     if topic is not None and topic.exists is None:
         return ARCHIVED.unknown(f"no DESCRIBE_CONFIGS on {topic.name}")
-    batches = [
-        (tp, each)
-        for tp, state in deliveries.partitions.items()
-        for each in state.batches
-        if each.is_archived and each.count > 1
-    ]
+    batches = [(tp, each) for tp, state in deliveries.partitions.items() for each in state.surely_archived]
     if not batches:
         return _incomplete(ARCHIVED, deliveries)
     limit = settings.delivery_limit

@@ -14,6 +14,7 @@ from kgroup.groups.wait_result import GroupWaitResult, RemainingMember, WaitResu
 from kgroup.model.blocks import BlankLine, Block, Cell, Column, Records, Screen, Table, Text, Title
 from kgroup.model.topic_partition import PartitionName, partition_names
 from kgroup.support.durations import format_duration
+from kgroup.support.hint import Hint
 from kgroup.support.json_types import Count, Ms
 from kgroup.support.units import plural
 
@@ -63,6 +64,10 @@ def _blocks(waited: WaitResult, conditions: Sequence[Condition], within_s: float
     yield Table(_GROUPS, rows, frozenset({"LAG", "NOT-MET"}))
     if len(ranked) > _ROWS:
         yield Text((f"{len(ranked) - _ROWS} more, {_summary_of_rest(ranked[_ROWS:])}: -o csv has all rows",))
+    for group in groups:
+        if group.archived:
+            what = f"{group.name} archived {plural(group.archived, 'offset')} meanwhile, after 2 deliveries or more"
+            yield Text((f"{what}: {Hint('{}', ('peek', group.name))}",))
     yield from _member_blocks(waited)
 
 
@@ -146,6 +151,10 @@ class WaitedGroup(msgspec.Struct, frozen=True):
     conditions: Annotated[tuple[WaitCondition, ...], "The conditions."]
     waited_ms: Annotated[Ms, "How long kgroup has waited."]
     remaining_members: Annotated[tuple[WaitedMember, ...], "Members that are still in the group."]
+    archived_count: Annotated[
+        Count | None,
+        "Offsets that a share group archived meanwhile, after two deliveries or more, at least; null if not read.",
+    ]
 
 
 def waited_group(waited: GroupWaitResult) -> WaitedGroup:
@@ -160,6 +169,7 @@ def waited_group(waited: GroupWaitResult) -> WaitedGroup:
         conditions=tuple(WaitCondition(each.condition.text, each.holds, each.observed) for each in waited.results),
         waited_ms=round(waited.waited_s * 1000),
         remaining_members=tuple(map(_waited_member, waited.remaining)),
+        archived_count=waited.archived,
     )
 
 
