@@ -236,6 +236,8 @@ def _journaled(run: Invocation, cluster: ChangingCluster, journal: Journal, chan
         if jumps:
             heading = f"__consumer_offsets shows jumps of {change} in the last day"
             jumps = (f"{heading}; to restore the offsets from just before one:", *jumps)
+        if any(change in share_groups(entry) for entry in entries):  # no log has its start offsets of an earlier time
+            raise NotFound(f"{change} is a share group: name one of its changes", details=changes) from None
         raise NotFound(
             f"{change} is a group: name one of its changes, or a time",
             details=(*changes, *jumps),

@@ -135,6 +135,9 @@ def test_reset_and_undo(
     assert starts(kgroup, worked) == both(orders, 0, 10)
     kgroup(*reset, "--execute")
     assert delivered(world, worked, orders, 12) == {(number, at) for number in (0, 1) for at in range(4, 10)}
+    named = kgroup("undo", worked, exit_code=5).stderr
+    assert f"{worked} is a share group: name one of its changes" in named
+    assert "--as-of" not in named
     moved = kgroup("undo", exit_code=6)  # although the start offset may stay behind until the broker writes again
     assert "[moved-since]" in moved.stdout
     assert "catchup" not in moved.stdout
