@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ from kgroup.model.record_times import unusable_words
 from kgroup.model.reporter import Reporter
 from kgroup.output.pages.lag import LagPage, LagView, MeasuredGroup, RefreshValues, outcome
 from kgroup.output.watch.request import Refresh, Watch, WatchedVerb, watched
+from kgroup.queries.deliveries import ArchivedMeanwhile
 from kgroup.queries.facts import GroupFacts, read_facts
 from kgroup.queries.log_options import warn_of_clocks
 from kgroup.queries.snapshots import GROUPS_AT_A_TIME, in_parts
@@ -229,6 +231,7 @@ class _LagMeasurement:
     options: LagOptions
     bounds: LagBounds
     values: RefreshValues = field(default_factory=RefreshValues)
+    archived: ArchivedMeanwhile = field(default_factory=ArchivedMeanwhile)
 
     def compare_clocks(self, reporter: Reporter, cluster: Cluster) -> None:
         """Warn if clocks would make ages wrong, unless no age is shown."""
@@ -256,6 +259,8 @@ class _LagMeasurement:
         page, unread, notes, nothing = LagPage(view), _UnreadLogs(), set[str](), True
         for _, snapshot in parts:
             groups = self._measure_part(run, cluster, snapshot, need, level, unread)
+            if at_once:
+                self.archived.read(cluster, snapshot.groups, time.monotonic())
             for note in snapshot.notes:
                 if note not in notes:
                     notes.add(note)
@@ -268,6 +273,8 @@ class _LagMeasurement:
         if nothing:
             self._note_nothing(run.reporter)
         unread.note(run.reporter)
+        for note in self.archived.notes():
+            run.reporter.note(note)
         if at_once:
             self.values = page.refreshes = self.values.after({row.name: row.lag for row in page.rows})
         yield self._shown(run, cluster, page)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
@@ -12,6 +12,8 @@ from kgroup.model.share_deliveries import Deliveries
 from kgroup.model.share_group import ShareGroup
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError
+from kgroup.support.hint import Hint
+from kgroup.support.units import plural
 
 BUDGET_S = 2.0
 """How long the topic is read where no option says so."""
@@ -44,7 +46,7 @@ class ArchivedMeanwhile:
     The brokers delete the state of what is archived after minutes, so it has to be read again and again.
     """
 
-    def __init__(self, every_s: float = 30.0) -> None:
+    def __init__(self, every_s: float = 10.0) -> None:
         self._every_s = every_s
         self._known: dict[tuple[str, TopicPartition], set[int]] = {}
         self._counts: dict[str, int] = {}
@@ -73,3 +75,10 @@ class ArchivedMeanwhile:
     def count(self, group: str) -> int | None:
         """How many at least; None if the state was never read."""
         return self._counts.get(group)
+
+    def notes(self) -> Iterator[str]:
+        """A sentence for each group that has archived something, with the command that shows it."""
+        for group, count in self._counts.items():
+            if count:
+                what = f"{group} archived {plural(count, 'offset')} meanwhile, after 2 deliveries or more"
+                yield f"{what}: {Hint('{}', ('peek', group))}"

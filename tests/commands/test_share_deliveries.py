@@ -14,6 +14,7 @@ from tests.helpers.command_line import CommandLine
 from tests.helpers.kafka_world import KafkaWorld
 from tests.helpers.running import running
 from tests.helpers.share_consumers import ACCEPT, REJECT, RELEASE, Sharer, sharer
+from tests.helpers.terminals import Terminal
 from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
@@ -180,16 +181,41 @@ def test_the_log_shows_what_the_coordinator_shows(kgroup: CommandLine, delivered
     assert "START" in page
 
 
-def test_what_is_archived_during_a_wait_is_counted(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
+@pytest.fixture
+def given_back(world: KafkaWorld, name: Name) -> Iterator[tuple[str, Callable[[], object]]]:
+    """A group with a limit of 2, that has given 2 back once; and what makes it do so again."""
     topic, group = world.topic(name("orders")), name("jobs")
     world.configure_group(group, share_auto_offset_reset="earliest", share_delivery_count_limit="2")
     world.produce(topic, 4)
     with sharer(world.bootstrap, group, topic) as member:
         habit = Habit()
-        wait_for(lambda: member.poll(habit) is not None and habit.seen[2] >= 1, "offset 2")
-        with running("wait", group, "--for", "lag=0", "--within", "60s", "-o", "json") as waiting:
-            waiting.says("WAIT")
-            wait_for(lambda: member.poll(habit) is not None and habit.seen[2] >= 2, "offset 2 given back again")
-            (document,) = waiting.ends(0).data
+
+        def deliver(times: int) -> None:
+            wait_for(lambda: member.poll(habit) is not None and habit.seen[2] >= times, f"offset 2, {times} times")
+
+        deliver(1)
+        yield group, lambda: deliver(2)
+
+
+def test_what_is_archived_during_a_wait_is_counted(
+    kgroup: CommandLine, given_back: tuple[str, Callable[[], object]]
+) -> None:
+    group, give_back = given_back
+    with running("wait", group, "--for", "lag=0", "--within", "60s", "-o", "json") as waiting:
+        waiting.says("WAIT")
+        give_back()
+        (document,) = waiting.ends(0).data
     assert (document["lag"], document["archived_count"]) == (0, 1)
-    assert kgroup("wait", group, "--for", "empty", "--within", "60s", "-o", "json").data[0]["archived_count"] is None
+    (stable,) = kgroup("wait", group, "--for", "stable", "--within", "60s", "-o", "json").data
+    assert stable["archived_count"] is None
+
+
+@pytest.mark.usefixtures("kgroup")
+def test_what_is_archived_during_a_watch_is_counted(given_back: tuple[str, Callable[[], object]]) -> None:
+    group, give_back = given_back
+    with Terminal.kgroup("lag", group, "--watch", "--every", "500ms", columns=160) as terminal:
+        terminal.says("q quits")
+        give_back()
+        terminal.says(f"{group} archived 1 offset meanwhile")
+        terminal.type("q")
+        assert terminal.ends(0) == ""
