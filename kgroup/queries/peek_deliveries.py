@@ -118,15 +118,16 @@ class _DeliveredReader(msgspec.Struct, frozen=True):
     ) -> ReadWindow:
         assert target.deliveries is not None
         found: list[ConsumerRecord] = []
-        start, stop = log.end, offset
+        start, stop, stopped_reason = log.end, offset, None
         for offsets in target.deliveries.ranges(LogRange(offset, log.readable_end)):
             records, stop_of_range = records_of(reader, target.tp, offsets, offsets.end - offsets.start, limits)
             found = [*records, *found]
             start, stop = offsets.start, max(stop, stop_of_range)
-            if limits.reached is not None:
+            if stop_of_range < offsets.end:
+                stopped_reason = limits.reached
                 break
         alive = [record for record in found if (*record.tp, record.offset) not in self.dead_letters]
         if left_out := len(found) - len(alive):
             self.reporter.note(f"{target.tp}: left out, {plural(left_out, 'record')} that {self.topic} has")
         kept = newest_of_each_kind(alive, target.deliveries, request.count)
-        return ReadWindow(min(start, stop), min(start, stop), stop, kept, limits.reached)
+        return ReadWindow(min(start, stop), min(start, stop), stop, kept, stopped_reason)
