@@ -51,7 +51,7 @@ def streams_not_ready(snapshot: GroupSnapshot) -> Answer:
     create = (f"--create --topic {quote(topic)} --partitions N" for topic in missing[:3])
     return UNREADY.finding(
         Severity.CRITICAL,
-        f"{not_ready_words(group)}; {plural(len(group.members or ()), 'member')} wait",
+        f"{not_ready_words(group)}; {plural(len(group.members or ()), 'member')} without tasks",
         remedy="create the topics, or correct their names in the application; topics that it joins need as many "
         "partitions each. Its log names what does not fit",
         numbers={"missing_topic_count": len(missing), "member_count": len(group.members or ())},
