@@ -65,7 +65,6 @@ CONSUMERS = {
     "jc-new-static": Kind("consumer", "uniform", static=True),
     "jc-new-pattern": Kind("consumer", "uniform", members=1, topics="re2j:jc-(orders|clicks)"),
 }
-FOREIGN = {STREAMS: "a streams group", SHARE: "a share group"}
 OWNED = {STREAMS_CLASSIC: "Kafka Streams", WORKERS: "Kafka Connect", SINK: "Kafka Connect"}
 
 
@@ -135,7 +134,7 @@ def test_what_list_shows(kgroup: CommandLine) -> None:
         assert (row["type"], row["state"], row["member_count"]) == (kind.protocol, "Stable", kind.members), group
     assert (rows[WORKERS]["protocol_type"], rows[WORKERS]["member_count"]) == ("connect", 1)
     assert rows[SINK]["member_count"] == 2
-    assert [(rows[group]["type"], rows[group]["member_count"]) for group in FOREIGN] == [
+    assert [(rows[group]["type"], rows[group]["member_count"]) for group in (STREAMS, SHARE)] == [
         ("streams", 1),
         ("share", 1),
     ]
@@ -213,13 +212,13 @@ CHANGES = (
 
 @pytest.mark.usefixtures("running")
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change[0])
-@pytest.mark.parametrize("group", [*FOREIGN, STREAMS_CLASSIC, SINK])
+@pytest.mark.parametrize("group", [STREAMS, STREAMS_CLASSIC, SINK])
 def test_groups_of_frameworks_are_not_changed(
     kgroup: CommandLine, world: KafkaWorld, group: str, change: tuple[str, ...]
 ) -> None:
     refused = kgroup(change[0], group, *change[1:], "--execute", exit_code=6)
     said = refused.stderr + refused.stdout
-    assert (FOREIGN | OWNED)[group] in said
+    assert OWNED.get(group, "is a streams group") in said
     assert "foreign-owner" in said
     assert group in world.groups()
 
@@ -235,14 +234,13 @@ def test_connect_workers_are_not_changed(kgroup: CommandLine) -> None:
 
 
 @pytest.mark.usefixtures("running")
-@pytest.mark.parametrize("group", FOREIGN)
-def test_share_and_streams_groups_are_not_read_as_others(kgroup: CommandLine, group: str) -> None:
-    for words in (("describe", group, "--from-log"), ("export", group, "--from-log")):
+def test_a_streams_group_is_not_read_from_the_log_as_others(kgroup: CommandLine) -> None:
+    for words in (("describe", STREAMS, "--from-log"), ("export", STREAMS, "--from-log")):
         refused = kgroup(*words, exit_code=6)
-        assert f"{group} is {FOREIGN[group]}" in refused.stderr
+        assert f"{STREAMS} is a streams group" in refused.stderr
         assert "[foreign-owner]" in refused.stderr
     logged = {row["group"]: row["type"] for row in kgroup("list", "--from-log", "-o", "json").data}
-    assert logged[group] == ("share" if group == SHARE else "streams")
+    assert (logged[STREAMS], logged[SHARE]) == ("streams", "share")
     assert "left out" not in kgroup("lag").stderr
 
 

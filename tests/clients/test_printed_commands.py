@@ -91,15 +91,16 @@ def of_refusals() -> Iterator[str]:
         for verb in ("reset", "delete", "delete-offsets", "describe"):
             with pytest.raises(Refused) as refused:
                 refuse_foreign([listed], verb)
-            assert refused.value.hint
-            yield refused.value.hint
+            printed = [line for line in (*refused.value.details, refused.value.hint or "") if line.startswith("kafka-")]
+            assert printed
+            yield from printed
         owner = foreign_owner(listed)
         assert owner
-        yield owner.remedy.splitlines()[-1]
+        yield from owner.remedy.splitlines()
     application = group_of((), (partition(0, topic="app-x-repartition"),), name="app")
     owner = foreign_owner(application)
     assert owner
-    yield owner.remedy.splitlines()[-1]
+    yield from owner.remedy.splitlines()
 
 
 def of_rights() -> Iterator[str]:
