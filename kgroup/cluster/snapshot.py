@@ -73,8 +73,8 @@ class SnapshotRequest(msgspec.Struct, frozen=True):
     turns each commit that an open transaction is about to replace into an error. ``hidden_budget_s`` is how long to
     search ``__consumer_offsets`` for commits that the broker may hide from this user; 0: do not search. ``all_types``
     is whether share groups, streams groups and streaming queries may be asked for, ``share`` and ``queries`` whether
-    one of them may be. ``settings`` is whether those of share groups are read, and what changelogs of streams groups
-    hold.
+    one of them may be. ``settings`` is whether those of share groups are read, ``changelogs`` whether
+    the tasks of streams groups are, with what their changelogs hold.
     """
 
     offsets: bool = True
@@ -86,6 +86,7 @@ class SnapshotRequest(msgspec.Struct, frozen=True):
     share: bool = False
     queries: bool = False
     settings: bool = False
+    changelogs: bool = False
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -398,8 +399,10 @@ class Cluster(ClusterConnection):
         classic = [p.name for p in parts if p.described.type == "classic" and p.described.protocol_type != ""]
         classic = classic if request.generation_budget_s > 0 else []
         topics = {topic for p in parts for topic in p.topics} if request.logs else set()
-        changelogs = changelog_topics(parts) if request.settings else set()
-        layouts = await topic_layouts(self._client, {*topics, *changelogs, *([OFFSETS_TOPIC] if classic else ())})
+        changelogs = changelog_topics(parts) if request.changelogs else set()
+        of_streams = {topic for p in parts if p.streams for topic in p.streams.topics} if request.changelogs else set()
+        wanted = {*topics, *of_streams, *changelogs, *([OFFSETS_TOPIC] if classic else ())}
+        layouts = await topic_layouts(self._client, wanted)
         parts = [with_partitions(part, layouts) for part in parts]
         partitions = {part.name: part.partitions(layouts) for part in parts}
         logs = {tp for of_group in partitions.values() for tp in of_group} if request.logs else set()
@@ -422,7 +425,7 @@ class Cluster(ClusterConnection):
             generation = results.generations.get(part.name) if results else None
             number, leader = (generation.number, generation.leader) if generation else (None, None)
             group = assemble(part, partitions[part.name], ranges, number, leader)
-            if group.streams is not None and request.settings:
+            if group.streams is not None and request.changelogs:
                 group = replace(group, streams=with_changelogs(group.streams, ranges, sizes))
             groups.append(group)
             errors.extend(failures(group, part, layouts, ranges))

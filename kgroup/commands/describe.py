@@ -82,12 +82,18 @@ class DescribeView:
 
     def snapshot_request(self, output: Format, scan_s: float) -> SnapshotRequest:
         """What has to be read to show it; ``scan_s`` is how long ``__consumer_offsets`` may be read."""
-        offsets = self.part in (DescribePart.PAGE, DescribePart.OFFSETS) or output in (Format.JSON, Format.YAML)
+        documents = output in (Format.JSON, Format.YAML)
+        offsets = self.part in (DescribePart.PAGE, DescribePart.OFFSETS) or documents
         # CSV of partitions or members has no column for the generation.
         undated = output is Format.NAME or (output is Format.CSV and self.part is not DescribePart.STATE)
         dated = not self.no_generation and not undated
         return SnapshotRequest(
-            offsets, offsets, generation_budget_s=scan_s if dated else 0, all_types=True, settings=offsets
+            offsets,
+            offsets,
+            generation_budget_s=scan_s if dated else 0,
+            all_types=True,
+            settings=offsets,
+            changelogs=documents or (output.is_page and self.part in (DescribePart.PAGE, DescribePart.MEMBERS)),
         )
 
     def shows_deliveries(self, output: Format) -> bool:

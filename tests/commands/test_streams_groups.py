@@ -62,7 +62,8 @@ def test_tasks_without_an_owner(kgroup: CommandLine, world: KafkaWorld, name: Na
     ]
     assert document["verdict"]["conclusion"]["cause"] == "no-reader"
     assert document["verdict"]["commands"] == []
-    assert "2 without an owner (0_0, 0_1)" in kgroup("describe", group).stdout
+    for words in ((), ("--members",)):
+        assert "2 tasks, 2 without an owner (0_0, 0_1)" in kgroup("describe", group, *words).stdout
     assert "lag 6 is over 5" in kgroup("lag", group, "--max-lag", "5", exit_code=8).stdout
     assert "NO-READER" in kgroup("lag", group).stdout
     assert f'group="{group}"' in kgroup("lag", "--type", "streams", "-o", "prometheus").stdout
