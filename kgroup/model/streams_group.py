@@ -165,10 +165,3 @@ class StreamsGroup(msgspec.Struct, frozen=True):
     def other_topologies(self) -> tuple[str, ...]:
         """The ids of members whose topology is another one than the group's, as during a rolling upgrade."""
         return tuple(name for name, each in self.members.items() if each.topology_epoch != self.topology_epoch)
-
-    @property
-    def is_stateless(self) -> bool | None:
-        """Whether no subtopology has a changelog or a repartition topic; None if the topology is not known."""
-        if self.subtopologies is None:
-            return None
-        return not any(each.changelogs or each.repartition for each in self.subtopologies)

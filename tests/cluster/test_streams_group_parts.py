@@ -121,7 +121,5 @@ def test_the_lag_of_a_task_is_that_of_the_nearest_copy_that_reported_one() -> No
     assert [one.has_tasks for one in group.members.values()] == [True, True, True, False]
 
 
-def test_members_of_another_topology_and_what_has_state() -> None:
+def test_members_of_another_topology() -> None:
     assert streams(JOIN, epoch=2, a=has(epoch=2), b=has(epoch=1)).other_topologies == ("b",)
-    assert [streams(each).is_stateless for each in (JOIN, COUNT, LOOKUP)] == [False, False, True]
-    assert StreamsGroup(None, None, {}).is_stateless is None
