@@ -42,6 +42,7 @@ REBALANCING = refusal_code(
 _AT_REST = {"classic": ("Stable", "Empty", "Dead"), "consumer": ("Stable", "Reconciling", "Empty", "Dead")}
 """A consumer group that is Reconciling is included: it has its target already, and members are moving to it."""
 _CLIENT_DEFAULT = "range"
+_OF_STREAMS = "Kafka Streams moves tasks and their state by rules of its own, which no assignor of consumers has"
 
 
 def check_subject(group: Group) -> None:
@@ -98,7 +99,9 @@ def subject_of(group: Group, topics: Sequence[AssignorTopic], instead: str | Non
         if instead is None:
             raise Refused(
                 f"{group.name} uses the assignor {assignor}, which only its own clients know",
-                hint="--assignor range (or another one) simulates that assignor",
+                hint=_OF_STREAMS
+                if assignor == "stream"
+                else "--assignor range (or another one) simulates that assignor",
                 code=UNKNOWN_ASSIGNOR,
             )
         assignor = instead if instead in known else next(iter(known))
