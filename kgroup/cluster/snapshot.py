@@ -476,6 +476,7 @@ def _logged_parts(state: LoggedState, leader: Coordinator | None) -> GroupParts:
         state.group_epoch,
         state.assignment_epoch,
         None if state.state is None else state.members,  # the members that were read may be incomplete
+        streams=state.streams,
     )
     commits: CommittedOffsets = dict(state.commits)
     lags: dict[TopicPartition, BrokerLag] | None = {} if state.type == SHARE else None

@@ -22,15 +22,18 @@ from kgroup.model.group_log import (
     GenerationMember,
     GenerationWritten,
     GroupDeleted,
+    MemberAssignment,
     MemberDetails,
     Partitions,
     RebalanceProtocol,
     ScannedRange,
     ShareStatesWritten,
+    SpareTasks,
     TransactionEnd,
     Unreadable,
 )
 from kgroup.model.groups import Member, assignment_of
+from kgroup.model.streams_group import StreamsGroup, StreamsMember, StreamsTask, TaskRole
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration
 
@@ -84,6 +87,8 @@ class LoggedState(msgspec.Struct, frozen=True):
     members: tuple[Member, ...] = ()
     share_partitions: Partitions = frozenset()
     """The partitions that a share group has start offsets of, which are in another topic."""
+    streams: StreamsGroup | None = None
+    """The topology and the tasks of a streams group, whose members then have no assignment of partitions."""
 
     @property
     def commits(self) -> dict[TopicPartition, Commit]:
@@ -280,7 +285,33 @@ def _group_with_epochs(group: LoggedState, record: EpochWritten, timeline: Group
         members=tuple(
             _member(timeline, member_id, details, record.protocol) for member_id, details in timeline.details.items()
         ),
+        streams=_streams_group(timeline) if record.protocol is RebalanceProtocol.STREAMS else None,
     )
+
+
+_NOTHING = MemberAssignment(0, False, frozenset(), frozenset())
+
+
+def _streams_group(timeline: GroupTimeline) -> StreamsGroup:
+    topology = None if timeline.topology is None else timeline.topology.topology
+    members = {}
+    for member_id, details in timeline.details.items():
+        holding, target = timeline.holdings.get(member_id, _NOTHING), timeline.targets.get(member_id, frozenset())
+        members[member_id] = StreamsMember(
+            process_id=details.process_id or "",
+            topology_epoch=details.topology_epoch or 0,
+            tasks=_tasks(holding.partitions | holding.pending, holding.spares),
+            target=_tasks(target, timeline.target_spares.get(member_id)),
+        )
+    if topology is None:
+        return StreamsGroup(None, None, members)
+    return StreamsGroup(topology.epoch, topology.subtopologies, members)
+
+
+def _tasks(active: Partitions, spares: SpareTasks | None) -> dict[TaskRole, tuple[StreamsTask, ...]]:
+    spares = spares or SpareTasks()
+    of_roles = zip(TaskRole, (active, spares.standby, spares.warmup), strict=True)
+    return {role: tuple(sorted(StreamsTask(*task) for task in tasks)) for role, tasks in of_roles}
 
 
 def _state(timeline: GroupTimeline, record: EpochWritten) -> str:
@@ -309,6 +340,7 @@ def _state(timeline: GroupTimeline, record: EpochWritten) -> str:
 def _member(timeline: GroupTimeline, member_id: str, details: MemberDetails, protocol: RebalanceProtocol) -> Member:
     holding = timeline.holdings.get(member_id)
     tasks = protocol is RebalanceProtocol.STREAMS  # of subtopologies: they are no partitions of topics
+    topology = None if timeline.topology is None else timeline.topology.topology
     return Member(
         member_id=member_id,
         instance_id=details.instance_id,
@@ -317,7 +349,7 @@ def _member(timeline: GroupTimeline, member_id: str, details: MemberDetails, pro
         rack=None,
         epoch=None if holding is None else holding.epoch,
         protocol=protocol.value if details.classic_session_ms is None else "classic",
-        subscription=tuple(sorted(details.topics)),
+        subscription=tuple(sorted(topology.reads if tasks and topology else details.topics)),
         subscription_regex=details.pattern,
         assignment=assignment_of(None if holding is None or tasks else holding.partitions | holding.pending),
         target_assignment=assignment_of(None if tasks else timeline.targets.get(member_id)),

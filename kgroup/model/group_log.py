@@ -7,12 +7,12 @@ resolved to names if the cluster knows them; a deleted topic has its id as its n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import StrEnum
 from typing import TypeAlias
 
 import msgspec
 
+from kgroup.model.streams_group import Subtopology
 from kgroup.model.topic_partition import PartitionValue, TopicPartition
 from kgroup.support.json_types import ExplainedEnum
 
@@ -106,6 +106,7 @@ class MemberDetails(msgspec.Struct, frozen=True):
     """What a member reported about itself; a share member has no timeouts, a streams member no topics.
 
     ``classic_session_ms`` is the session timeout of a member that speaks the classic protocol, None for others.
+    The last two are None but for a streams member.
     """
 
     instance_id: str | None
@@ -115,6 +116,8 @@ class MemberDetails(msgspec.Struct, frozen=True):
     pattern: str | None
     rebalance_timeout_ms: int | None
     classic_session_ms: int | None
+    process_id: str | None = None
+    topology_epoch: int | None = None
 
 
 class MemberWritten(msgspec.Struct, frozen=True):
@@ -233,11 +236,15 @@ class ShareStatesWritten(msgspec.Struct, frozen=True):
 
 
 class Topology(msgspec.Struct, frozen=True):
-    """The topology of a Kafka Streams application. ``reads`` has the subtopology of each topic that is named in it."""
+    """The topology of a Kafka Streams application; topics that it reads by pattern are not in it."""
 
     epoch: int
-    subtopologies: int
-    reads: Mapping[str, str]
+    subtopologies: tuple[Subtopology, ...]
+
+    @property
+    def reads(self) -> dict[str, str]:
+        """The subtopology of each topic that is named in it, by id."""
+        return {topic: each.id for each in self.subtopologies for topic in each.inputs}
 
 
 class TopologyWritten(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from kgroup.cluster.group_descriptions import DESCRIBED_TYPES, WITH_SHARE
+from kgroup.cluster.group_descriptions import ALL_TYPES, DESCRIBED_TYPES
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.offsets_topic.replica_health import read_replicas
 from kgroup.cluster.snapshot import Cluster, Snapshot, SnapshotRequest
@@ -127,7 +127,7 @@ def logged_snapshot(
 
     Raises NotFound, Refused and NotAuthorized as ``kgroup.queries.snapshots`` does.
     """
-    logged = choose_logged(reporter, cluster, which, source, share=True)
+    logged = choose_logged(reporter, cluster, which, source, types=ALL_TYPES)
     shared = _read_shared(cluster, logged.states, _budget_s(source))
     states = {name: _with_starts(state, shared.get(name)) for name, state in logged.states.items()}
     snapshot = cluster.with_logs(list(states.values()), request)
@@ -193,13 +193,12 @@ def choose_logged(
     at_ms: int | None = None,
     numbers: Collection[int] | None = None,
     *,
-    foreign: bool = False,
-    share: bool = False,
+    types: tuple[str, ...] = DESCRIBED_TYPES,
 ) -> LoggedGroups:
     """The groups that ``which`` selects, from the log only, in its partitions ``numbers`` (None: in all).
 
-    Share and streams groups are left out, with a note, unless ``foreign``; with ``share`` only streams groups are.
-    Raises as ``select_groups`` does, and Refused for ``--expect`` or a named group that would be left out.
+    Groups that are not of these ``types`` are left out, with a note. One whose type is not in the log is kept. Raises
+    as ``select_groups`` does, and Refused for ``--expect`` or a named group that would be left out.
     """
     if which.topic and (missing := cluster.check_topics(which.topics.names)):
         reporter.note(f"there is no topic {', '.join(missing)} now")
@@ -231,14 +230,10 @@ def choose_logged(
             e for e in logged.errors if e.group is None or e.group in states or e.code == LOG_INCOMPLETE
         )
         logged = replace(logged, errors=relevant_errors)
-    if not foreign:
-        # A group whose type is not in the log is kept: it is not known to be of another type.
-        others = [listed_group(state) for state in states.values() if state.type is not None]
-        left_out = exclude_foreign(
-            reporter, which, others, "--from-log", types=WITH_SHARE if share else DESCRIBED_TYPES
-        )
-        states = {name: state for name, state in states.items() if name not in left_out}
-        logged = replace(logged, errors=tuple(e for e in logged.errors if e.group not in left_out))
+    others = [listed_group(state) for state in states.values() if state.type is not None]
+    left_out = exclude_foreign(reporter, which, others, "--from-log", types=types)
+    states = {name: state for name, state in states.items() if name not in left_out}
+    logged = replace(logged, errors=tuple(e for e in logged.errors if e.group not in left_out))
     check_expected(which, len(states))
     return replace(logged, states=states)
 
@@ -256,7 +251,7 @@ def read_logged_listing(
         numbers = partitions_of_broker(broker, keepers, cluster.brokers)
         if not numbers:
             reporter.note(f"broker {broker} coordinates no groups: it leads no partition of __consumer_offsets")
-    logged = choose_logged(reporter, cluster, which, bounds, numbers=numbers, foreign=True)
+    logged = choose_logged(reporter, cluster, which, bounds, numbers=numbers, types=ALL_TYPES)
     coordinators = coordinators_of(logged.states, keepers, cluster.brokers)
     states = dict(sorted(logged.states.items()))
     groups = (replace(listed_group(state), coordinator=coordinators[name]) for name, state in states.items())

@@ -128,6 +128,26 @@ def test_figures_are_those_of_the_tool(
     assert [owners[REPARTITION, number] for number in range(2)] == [active["1_0"], active["1_1"]]
 
 
+def test_the_log_shows_the_same(kgroup: CommandLine, running: Application) -> None:
+    """But for what members report between two records, and what the log has no field for."""
+    asked = wait_for(lambda: settled(kgroup, members=2), "tasks that are settled", 60)
+    (logged,) = kgroup("describe", COUNTS, "--from-log", "-o", "json").data
+
+    for name in ("type", "state", "group_epoch", "assignment_epoch"):
+        assert logged[name] == asked[name], name
+    cells = ("topic", "partition", "committed", "metadata", "log_start", "log_end", "lag", "member_id", "host")
+    shown = [[{cell: row[cell] for cell in cells} for row in each["partitions"]] for each in (logged, asked)]
+    assert shown[0] == shown[1]
+    for name in ("topology_epoch", "subtopologies", "missing_topics"):
+        assert logged["streams"][name] == asked["streams"][name], name
+    of = [sorted(each["streams"]["members"], key=lambda member: member["member_id"]) for each in (logged, asked)]
+    assert of[0] == of[1]
+    owners = [
+        {task["task"]: task["active_member_id"] for task in each["streams"]["all_tasks"]} for each in (logged, asked)
+    ]
+    assert owners[0] == owners[1]
+
+
 def test_what_a_moved_task_restores(kgroup: CommandLine, world: KafkaWorld, running: Application) -> None:
     """The records of its changelog, and its bytes; a standby's lag is what its member reported, others' is unknown."""
     wait_for(partial(settled, kgroup, 2), "two instances", 60)

@@ -33,6 +33,7 @@ from kgroup.model.group_log import (
     Unreadable,
 )
 from kgroup.model.groups import LEFT_TEMPORARILY, LogRange, RowError, TopicPartitions
+from kgroup.model.streams_group import Subtopology
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import ExitCode, NotFound
 from tests.helpers.cases.history import Log, of
@@ -97,7 +98,7 @@ def foreign(at: int, type_: str, *, exists: bool = True) -> Event:
 
 
 def topology(at: int, epoch: int) -> TopologyWritten:
-    return TopologyWritten(at, at, Topology(epoch, 1, {"orders": "0"}))
+    return TopologyWritten(at, at, Topology(epoch, (Subtopology("0", ("orders",)),)))
 
 
 def at_end(*events: Event, reach: ScannedRange = WHOLE) -> LoggedState:

@@ -42,6 +42,7 @@ from kgroup.model.group_log import (
     TransactionEnd,
     Unreadable,
 )
+from kgroup.model.streams_group import Subtopology
 from kgroup.model.topic_partition import TopicPartition
 
 
@@ -300,14 +301,16 @@ def _share_member(reader: ByteReader, _: int) -> MemberDetails:
 def _streams_member(reader: ByteReader, _: int) -> MemberDetails:
     instance_id, _rack = reader.nullable_compact_string(), reader.nullable_compact_string()
     client_id, host = reader.compact_string(), reader.compact_string().removeprefix("/")
-    rebalance_timeout_ms, _topology_epoch, _process = _known(reader.i32()), reader.i32(), reader.compact_string()
+    rebalance_timeout_ms, topology_epoch, process_id = _known(reader.i32()), reader.i32(), reader.compact_string()
     if reader.i8() >= 0:  # the endpoint of the application, a nullable struct
         reader.compact_string()
         reader.i16()
         reader.tags()
     reader.compact_array(lambda: _pair(reader))
     reader.tags()
-    return MemberDetails(instance_id, client_id, host, frozenset(), None, rebalance_timeout_ms, None)
+    return MemberDetails(
+        instance_id, client_id, host, frozenset(), None, rebalance_timeout_ms, None, process_id, topology_epoch
+    )
 
 
 def _target_epoch(reader: ByteReader, _: int) -> int:
@@ -401,16 +404,16 @@ def _topology(reader: ByteReader, _: int) -> Topology:
             reader.compact_array(reader.i16)
         reader.tags()
 
-    def subtopology() -> tuple[str, tuple[str, ...]]:
+    def subtopology() -> Subtopology:
         name, sources, _patterns = reader.compact_string(), strings(), strings()
-        _changelogs, _sinks, repartitioned = reader.compact_array(topic), strings(), reader.compact_array(topic)
+        changelogs, _sinks, repartitioned = reader.compact_array(topic), strings(), reader.compact_array(topic)
         reader.compact_array(copartition_group)
         reader.tags()
-        return name, sources + repartitioned
+        return Subtopology(name, *(tuple(sorted(each)) for each in (sources, repartitioned, changelogs)))
 
-    epoch, subtopologies = reader.i32(), reader.compact_array(subtopology)
+    topology = Topology(reader.i32(), tuple(reader.compact_array(subtopology)))
     reader.tags()
-    return Topology(epoch, len(subtopologies), {topic: name for name, topics in subtopologies for topic in topics})
+    return topology
 
 
 def _matched_topics(reader: ByteReader, _: int) -> frozenset[str]:

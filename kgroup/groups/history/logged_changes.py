@@ -55,7 +55,7 @@ def logged_changes(events: Iterable[Event]) -> tuple[LoggedChange, ...]:
             case ShareStatesWritten():
                 offsets.add(event)
             case TopologyWritten(topology=topology) if topology is not None:
-                count = topology.subtopologies
+                count = len(topology.subtopologies)
                 text = f"epoch {topology.epoch}, {count} {'subtopology' if count == 1 else 'subtopologies'}"
                 others.append(LoggedChange(LoggedChangeKind.TOPOLOGY, event.log_offset, event.at_ms, text))
             case EpochWritten(settings=pairs) if pairs is not None:

@@ -23,6 +23,7 @@ from kgroup.model.group_log import (
     MemberWritten,
     Partitions,
     RebalanceProtocol,
+    SpareTasks,
     TargetEpochWritten,
     TargetWritten,
     TopologyWritten,
@@ -49,6 +50,7 @@ class GroupTimeline:
     details: dict[str, MemberDetails] = field(default_factory=dict)
     """The members but those of a classic group, which are in ``classic``."""
     targets: dict[str, Partitions] = field(default_factory=dict)
+    target_spares: dict[str, SpareTasks] = field(default_factory=dict)
     holdings: dict[str, MemberAssignment] = field(default_factory=dict)
     assigned_ms: int | None = None
     """When a target or a member's assignment was last written in the present epoch."""
@@ -86,6 +88,7 @@ class GroupTimeline:
                 self.target_epoch, self.assigned_ms = event.epoch, event.at_ms
             case TargetWritten():
                 _put(self.targets, event.member_id, event.partitions)
+                _put(self.target_spares, event.member_id, event.spares)
             case MemberAssignmentWritten():
                 _put(self.holdings, event.member_id, event.holding)
                 self.assigned_ms = event.at_ms

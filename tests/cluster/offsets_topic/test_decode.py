@@ -39,6 +39,7 @@ from kgroup.model.group_log import (
     TransactionEnd,
     Unreadable,
 )
+from kgroup.model.streams_group import Subtopology
 from kgroup.model.topic_partition import TopicPartition
 from tests.helpers.for_each import for_each
 from tests.helpers.places import DATA
@@ -176,12 +177,16 @@ def expected_of_streams(kind: int, key: dict[str, Any], value: dict[str, Any]) -
             assignment = MemberAssignment(value["memberEpoch"], value["state"] == 1, active, pending, spares)
             return MemberAssignmentWritten(*AT, key["memberId"], assignment)
         case _:
-            reads = {
-                topic: each["subtopologyId"]
+            parts = tuple(
+                Subtopology(
+                    each["subtopologyId"],
+                    tuple(sorted(each["sourceTopics"])),
+                    tuple(sorted(one["name"] for one in each["repartitionSourceTopics"])),
+                    tuple(sorted(one["name"] for one in each["stateChangelogTopics"])),
+                )
                 for each in value["subtopologies"]
-                for topic in (*each["sourceTopics"], *(one["name"] for one in each["repartitionSourceTopics"]))
-            }
-            return TopologyWritten(*AT, Topology(value["epoch"], len(value["subtopologies"]), reads))
+            )
+            return TopologyWritten(*AT, Topology(value["epoch"], parts))
 
 
 def member_details(value: dict[str, Any]) -> MemberDetails:
@@ -194,6 +199,8 @@ def member_details(value: dict[str, Any]) -> MemberDetails:
         value.get("subscribedTopicRegex") or None,
         known(value.get("rebalanceTimeoutMs")),
         classic["sessionTimeoutMs"] if classic else None,
+        value.get("processId"),
+        value.get("topologyEpoch"),
     )
 
 

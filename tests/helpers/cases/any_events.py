@@ -32,6 +32,7 @@ from kgroup.model.group_log import (
     TransactionEnd,
     Unreadable,
 )
+from kgroup.model.streams_group import Subtopology
 from kgroup.model.topic_partition import TopicPartition
 from tests.helpers.cases.history import T0, Log
 
@@ -104,7 +105,7 @@ EVENT = st.one_of(
         TopologyWritten,
         ZERO,
         ZERO,
-        st.none() | st.builds(Topology, NUMBERS, NUMBERS, st.sampled_from(({}, {"t": "t"}))),
+        st.none() | st.builds(Topology, NUMBERS, st.sampled_from(((), (Subtopology("t", ("t",)),)))),
     ),
     st.builds(
         CommitWritten,

@@ -32,6 +32,7 @@ from kgroup.model.group_log import (
     TransactionEnd,
     Unreadable,
 )
+from kgroup.model.streams_group import Subtopology
 from kgroup.model.topic_partition import TopicPartition
 
 T0 = 1_795_230_000_000
@@ -142,7 +143,9 @@ class Log:
 
     def topology(self, epoch: int, **reads: str) -> Log:
         """``orders="0"``: subtopology 0 reads it."""
-        topology = Topology(epoch, len(set(reads.values())), reads)
+        ids = sorted(set(reads.values()))
+        parts = (Subtopology(one, tuple(topic for topic in reads if reads[topic] == one)) for one in ids)
+        topology = Topology(epoch, tuple(parts))
         return self._add(TopologyWritten(*self._place(), topology))
 
     def task_target(self, epoch: int, **members: tuple[Partitions, Partitions]) -> Log:
