@@ -139,6 +139,7 @@ def test_deliveries_of_a_share_group(bob: Bob, settled: KafkaWorld) -> None:
     assert "start offsets are not known" in bob("describe", "shared", "--from-log", exit_code=7).stderr
     bob.may(*EVERYTHING, group("shared"), state)
     assert deliveries() == (None, {0})
+    settled.delete_group("shared")  # other tests list all groups
 
 
 def test_all_rights(bob: Bob) -> None:
