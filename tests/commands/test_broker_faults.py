@@ -46,11 +46,7 @@ def test_the_coordinator_has_just_gone(three: KafkaWorld, sandbox: Sandbox, name
 
 @pytest.mark.parametrize(
     ("verb", "fault"),
-    [
-        *((verb, "killed") for verb in ("reset", "delete-offsets", "delete", "migrate")),
-        ("reset", "hanging"),
-        ("migrate", "hanging"),
-    ],
+    [*((verb, "killed") for verb in ("reset", "delete-offsets", "delete")), ("migrate", "hanging")],
 )
 def test_undone_while_the_coordinator_is_gone(
     three: KafkaWorld, sandbox: Sandbox, name: Name, verb: str, fault: str

@@ -166,11 +166,11 @@ def _longer(world: KafkaWorld, topic: str, than: int, process: Running) -> bool:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(("counts", "times"), [((300, 100), 1), ((1200, 400), 3)])
 def test_a_broker_that_is_killed_and_comes_back_costs_time_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: Name, counts: tuple[int, int], times: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: Name
 ) -> None:
-    sandbox, reporter = Sandbox(tmp_path / "broker"), QuietReporter()
+    """Twice in one replay: a broker may go again while what it began before is not settled."""
+    sandbox, reporter, counts = Sandbox(tmp_path / "broker"), QuietReporter(), (800, 300)
     try:
         address = sandbox.up(properties=MORTAL, reporter=reporter).bootstrap_servers
         assert address
@@ -180,7 +180,7 @@ def test_a_broker_that_is_killed_and_comes_back_costs_time_alone(
             world.commit(group, {(topic, 0): 0, (topic, 1): 0})
             start = ("start", group, "--to-topic", copy, *LOCAL, "--rate", "30/s", "--timeout", "60s", "--execute")
             with replaying(world, copy, *start) as process:
-                for _ in range(times):
+                for _ in range(2):
                     before = written(world, copy)
                     sandbox.kill(1)
                     assert process.process.poll() is None, process.lines
