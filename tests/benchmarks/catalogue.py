@@ -41,8 +41,6 @@ BENCHMARKS = (
     "catchup_live",
     "catchup_whole",
 )
-WITH_FETCHED_PEER = frozenset({"catchup_read", "catchup_files", "catchup_handlers"})
-"""These compare with programs that no test needs otherwise: Spark's Kafka connector, parallel-consumer."""
 
 RESULTS = Path(__file__).with_name("results.json")
 """What docs/benchmarks.md is made from."""

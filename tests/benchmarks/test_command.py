@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.catalogue import BENCHMARKS, RESULTS, WITH_FETCHED_PEER, about, sizes_of, stored
+from tests.benchmarks.catalogue import BENCHMARKS, RESULTS, about, sizes_of, stored
 from tests.helpers.places import ROOT
 
 HERE = Path(__file__).parent
+RUN = [name for name in BENCHMARKS if not name.startswith("catchup_") and name not in {"decode_records", "scale"}]
+"""With ``catchup_whole``, those that soak runs. The others cost as much, and are tried by hand when they change."""
 
 
 def benchmarks(*words: str, exit_code: int = 0) -> str:
@@ -81,7 +83,7 @@ def test_one_that_cannot_be_run_does_not_end_the_others(tmp_path: Path) -> None:
 
 @pytest.mark.soak
 @pytest.mark.programs("bash")  # of a peer: a plain SparkSession is started by a script
-@pytest.mark.parametrize("name", [name for name in BENCHMARKS if name not in {"decode_records", *WITH_FETCHED_PEER}])
+@pytest.mark.parametrize("name", [*RUN, "catchup_whole"])
 def test_it_runs(name: str, tmp_path: Path) -> None:
     path = tmp_path / "results.json"
 

@@ -30,6 +30,7 @@ from tests.helpers.places import ROOT
 Name = Callable[[str], str]
 
 VERSIONS = re.findall(r"Python :: (3\.\d+)\"", (ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+OWN, NEWEST = f"{sys.version_info[0]}.{sys.version_info[1]}", "the newest here"
 NOBODY = "127.0.0.1:1"
 ENDS_WITHIN_S = 90
 AT_ONCE = 2
@@ -102,7 +103,7 @@ def found(version: str) -> str | None:
 @functools.cache
 def installed(version: str, directory: Path) -> str | None:
     """A Python of this version that has kgroup, not its tests; this process's own for its own version."""
-    if version == f"{sys.version_info[0]}.{sys.version_info[1]}":
+    if version == OWN:
         return sys.executable
     interpreter = found(version)
     if interpreter is None:
@@ -124,12 +125,19 @@ def environments(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @programs.needs("python3")
 def python(request: pytest.FixtureRequest, environments: Path) -> str:
     """A Python that has kgroup, of each version."""
-    path = installed(request.param, environments)
+    version: str = request.param
+    if version == NEWEST:
+        version = next(each for each in reversed(VERSIONS) if each == OWN or found(each))
+    path = installed(version, environments)
     if path is None:
         # Not an error on a machine that has one Python; pytest's summary shows it, where -q hides what is skipped.
-        warnings.warn(f"NOT TESTED on Python {request.param}: there is no python{request.param} here", stacklevel=1)
-        pytest.skip(f"no python{request.param}")
+        warnings.warn(f"NOT TESTED on Python {version}: there is no python{version} here", stacklevel=1)
+        pytest.skip(f"no python{version}")
     return path
+
+
+on_the_newest = pytest.mark.parametrize("python", [NEWEST], indirect=True)
+"""What is left to the exit of the interpreter differs from one version to the next: the newest shows it first."""
 
 
 pytestmark = pytest.mark.filterwarnings("always:NOT TESTED on Python")
@@ -219,6 +227,7 @@ def test_every_verb_ends(python: str, bootstrap: str, shop: Shop, state: Path) -
 
 
 @pytest.mark.soak
+@on_the_newest
 def test_every_verb_ends_when_nobody_reads(python: str, bootstrap: str, shop: Shop, state: Path) -> None:
     """The pipe is closed before the first line: what is left to be written is not worth a word."""
 
@@ -235,6 +244,7 @@ def test_every_verb_ends_when_nobody_reads(python: str, bootstrap: str, shop: Sh
 
 
 @pytest.mark.soak
+@on_the_newest
 def test_every_verb_ends_without_a_broker(python: str, shop: Shop, state: Path) -> None:
     all_of(
         ASKING,
@@ -243,6 +253,7 @@ def test_every_verb_ends_without_a_broker(python: str, shop: Shop, state: Path) 
 
 
 @pytest.mark.soak
+@on_the_newest
 def test_every_verb_ends_at_ctrl_c(python: str, shop: Shop, state: Path) -> None:
     """While a server that never answers keeps it waiting."""
 
@@ -260,6 +271,7 @@ def test_every_verb_ends_at_ctrl_c(python: str, shop: Shop, state: Path) -> None
 
 
 @pytest.mark.soak
+@on_the_newest
 @pytest.mark.parametrize(
     ("verb", "more"),
     [

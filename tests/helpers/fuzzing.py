@@ -25,7 +25,7 @@ from tests.helpers.places import DATA
 
 T = TypeVar("T")
 
-LONG = 1_500
+LONG = 800
 QUICK_AND_LONG = pytest.mark.parametrize("examples", [40, pytest.param(LONG, marks=pytest.mark.soak)])
 """For tests that call ``fuzz``: the everyday run, and the soak."""
 
