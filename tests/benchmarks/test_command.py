@@ -14,7 +14,11 @@ from tests.benchmarks.catalogue import BENCHMARKS, RESULTS, about, sizes_of, sto
 from tests.helpers.places import ROOT
 
 HERE = Path(__file__).parent
-RUN = [name for name in BENCHMARKS if not name.startswith("catchup_") and name not in {"decode_records", "scale"}]
+RUN = [
+    name
+    for name in BENCHMARKS
+    if not name.startswith("catchup_") and name not in {"decode_records", "describe", "scale"}
+]
 """With ``catchup_whole``, those that soak runs. The others cost as much, and are tried by hand when they change."""
 
 
