@@ -7,8 +7,9 @@ Who reads the folder with Spark needs every number of it, an appended batch's to
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 
-from kgroup.cluster.checkpoints.stores import store_of
+from kgroup.cluster.checkpoints.stores import Store, store_of
 from kgroup.support.errors import Refused, UsageError, refusal_code
 
 FILE_SINK = refusal_code(
@@ -29,6 +30,10 @@ class FileSink:
         self.root = root
         self._timeout_s = timeout_s
 
+    @cached_property
+    def _store(self) -> Store:
+        return store_of(self.root, self._timeout_s)
+
     def check(self, least: int, last: int) -> None:
         """Raise UsageError unless there is a log that ends with a batch from ``least`` to ``last``.
 
@@ -44,13 +49,13 @@ class FileSink:
             raise UsageError(
                 f"--file-sink {self.root} is not of this query: its log ends with batch {newest}, the query has {last}"
             )
-        store_of(self.root, self._timeout_s).check(_LOG)
+        self._store.check(_LOG)
         self._missing(least, last + 1)
 
     def add_missing(self, least: int, last: int) -> None:
         """Add batches without files where the log has none after ``least``. Raises OSError, and Refused for holes."""
         for name, content in self._missing(least, last).items():
-            store_of(self.root, self._timeout_s).create(f"{_LOG}/{name}", content)
+            self._store.create(f"{_LOG}/{name}", content)
 
     def _missing(self, least: int, last: int) -> dict[str, bytes]:
         """The files that are to be added, in their order."""
@@ -67,7 +72,7 @@ class FileSink:
 
     def _names(self) -> dict[int, str]:
         try:
-            names = store_of(self.root, self._timeout_s).names(_LOG)
+            names = self._store.names(_LOG)
         except FileNotFoundError:
             return {}
         numbered = ((name.removesuffix(_COMPACT), name) for name in names)
@@ -80,7 +85,7 @@ class FileSink:
             if each not in names:
                 raise Refused(f"the log of {self.root} has no batch {each}", code=FILE_SINK)
             if names[each]:
-                content = store_of(self.root, self._timeout_s).read(f"{_LOG}/{names[each]}")
+                content = self._store.read(f"{_LOG}/{names[each]}")
                 version, *lines = content.decode().splitlines()
                 if version != "v1":
                     raise Refused(f"{names[each]} has version {version}; this kgroup knows v1", code=FILE_SINK)
