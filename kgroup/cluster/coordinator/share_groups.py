@@ -5,7 +5,7 @@ A group of another type, or none, has no start offsets without an error: ``descr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kafka.errors import KafkaTimeoutError
@@ -13,14 +13,13 @@ from kafka.protocol.api_message import ApiMessage
 
 from kgroup.cluster.broker_errors import (
     COORDINATOR_NOT_AVAILABLE,
-    GROUP_ID_NOT_FOUND,
     NONE,
-    UNSUPPORTED_VERSION,
     group_error,
     topic_error,
 )
 from kgroup.cluster.coordinator import schemas
 from kgroup.cluster.coordinator.client import RETRY_PAUSE_S
+from kgroup.cluster.coordinator.described_kind import describe_kind
 from kgroup.cluster.coordinator.groups import GroupCoordinators, GroupDescription
 from kgroup.cluster.coordinator.offset_fetch import CommittedOffsets
 from kgroup.cluster.deadline import Deadline
@@ -65,24 +64,15 @@ async def describe_share(
 
     Refused [share-groups-off]: the brokers do not say whether it exists. ``up_to_date``: see ``send_until_answered``.
     """
-    if not groups or not coordinators.client.supports(_SHARE_GROUP_DESCRIBE):
-        return {group: group_error(GROUP_ID_NOT_FOUND, group) for group in groups}
-
-    switched_off = set()
-
-    def read(answer: Any) -> Iterator[tuple[str, int, GroupDescription | None]]:
-        for row in answer.groups:
-            if row.error_code == UNSUPPORTED_VERSION:
-                switched_off.add(row.group_id)
-            yield row.group_id, row.error_code, _description(row)
-
-    described = await coordinators.send_until_answered(
+    return await describe_kind(
+        coordinators,
         groups,
+        _SHARE_GROUP_DESCRIBE,
         lambda ids: ShareGroupDescribeRequest(group_ids=ids, include_authorized_operations=False),
-        read,
+        _description,
+        _switched_off,
         up_to_date=up_to_date,
     )
-    return described | {group: _switched_off() for group in switched_off}
 
 
 async def share_offsets(
@@ -158,9 +148,7 @@ def supports_changes(coordinators: GroupCoordinators) -> bool:
     return coordinators.client.supports(_DESCRIBE_SHARE_GROUP_OFFSETS, _WITH_LAG)
 
 
-def _description(row: Any) -> GroupDescription | None:
-    if row.error_code != NONE:
-        return None
+def _description(row: Any) -> GroupDescription:
     return GroupDescription(
         type=SHARE,
         state=row.group_state,

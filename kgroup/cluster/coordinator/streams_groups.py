@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kafka.protocol.api_message import ApiMessage
 
-from kgroup.cluster.broker_errors import GROUP_ID_NOT_FOUND, NONE, UNSUPPORTED_VERSION, group_error
 from kgroup.cluster.coordinator import schemas
+from kgroup.cluster.coordinator.described_kind import describe_kind
 from kgroup.cluster.coordinator.groups import GroupCoordinators, GroupDescription
 from kgroup.model.groups import Member
 from kgroup.model.streams_group import (
@@ -41,24 +41,15 @@ async def describe_streams(
     Refused [streams-groups-off]: the brokers do not say whether it exists. ``up_to_date``: see ``send_until_answered``.
     The members' partitions are those of their active tasks, of topics that may have fewer: see ``streams_group_parts``.
     """
-    if not groups or not coordinators.client.supports(_STREAMS_GROUP_DESCRIBE):
-        return {group: group_error(GROUP_ID_NOT_FOUND, group) for group in groups}
-
-    switched_off = set()
-
-    def read(answer: Any) -> Iterator[tuple[str, int, GroupDescription | None]]:
-        for row in answer.groups:
-            if row.error_code == UNSUPPORTED_VERSION:
-                switched_off.add(row.group_id)
-            yield row.group_id, row.error_code, _description(row) if row.error_code == NONE else None
-
-    described = await coordinators.send_until_answered(
+    return await describe_kind(
+        coordinators,
         groups,
+        _STREAMS_GROUP_DESCRIBE,
         lambda ids: StreamsGroupDescribeRequest(group_ids=ids, include_authorized_operations=False),
-        read,
+        _description,
+        _switched_off,
         up_to_date=up_to_date,
     )
-    return described | {group: _switched_off() for group in switched_off}
 
 
 def _description(row: Any) -> GroupDescription:
