@@ -171,52 +171,26 @@ class ChangingCluster(Cluster):
     async def _write(self, part: CommitPart) -> dict[TopicPartition, KgroupError | None]:
         commits = {tp: commit for tp, commit in part.writes.items() if commit is not None}
         deletions = [tp for tp, commit in part.writes.items() if commit is None]
-        results: dict[TopicPartition, KgroupError | None] = {}
-        if part.share:
-            return await self._write_starts(part, commits, deletions)
-        if commits:
-            results |= await self._write_until_known(
-                part,
-                commits,
-                lambda left: commit_request(part.group, {p: commits[p] for p in left}),
-                commit_rows,
-                "Read",
-            )
-        if deletions:
-            results |= await self._write_until_known(
-                part, deletions, lambda left: _offset_delete_request(part.group, left), _offset_delete_rows, "Delete"
-            )
-        return results
-
-    async def _write_starts(
-        self, part: CommitPart, starts: Mapping[TopicPartition, Commit], deletions: Sequence[TopicPartition]
-    ) -> dict[TopicPartition, KgroupError | None]:
-        """As ``_write``, of a share group. Unless the part creates it, it must exist: the broker would create it."""
-        # Imported here: only a change of a share group needs them.
-        from kgroup.cluster.coordinator.share_groups import describe_share
-        from kgroup.cluster.coordinator.share_offset_writes import (
-            deletion_request,
-            deletion_rows,
-            start_request,
-            start_rows,
+        start, start_rows, delete, delete_rows = (
+            (commit_request, commit_rows, _offset_delete_request, _offset_delete_rows)
+            if not part.share
+            else _requests_of_share_groups()
         )
+        if part.share and not part.creates:
+            # It must exist: the broker would create it.
+            from kgroup.cluster.coordinator.share_groups import describe_share
 
-        if not part.creates:
             described = (await describe_share(self._coordinators, [part.group]))[part.group]
             if isinstance(described, KgroupError):
                 return dict.fromkeys(part.writes, described)
         results: dict[TopicPartition, KgroupError | None] = {}
-        if starts:
+        if commits:
             results |= await self._write_until_known(
-                part,
-                starts,
-                lambda left: start_request(part.group, {tp: starts[tp] for tp in left}),
-                start_rows,
-                "Read",
+                part, commits, lambda left: start(part.group, {tp: commits[tp] for tp in left}), start_rows, "Read"
             )
         if deletions:
             results |= await self._write_until_known(
-                part, deletions, lambda left: deletion_request(part.group, left), deletion_rows, "Delete"
+                part, deletions, lambda left: delete(part.group, left), delete_rows, "Delete"
             )
         return results
 
@@ -447,3 +421,16 @@ def _leave_request(group: str, members: Iterable[MemberToRemove]) -> Any:
         ],
         min_version=3,
     )
+
+
+def _requests_of_share_groups() -> tuple[Callable[..., Any], ...]:
+    """To set and to delete start offsets, each with what reads its rows."""
+    # Imported here: only a change of a share group needs them.
+    from kgroup.cluster.coordinator.share_offset_writes import (
+        deletion_request,
+        deletion_rows,
+        start_request,
+        start_rows,
+    )
+
+    return start_request, start_rows, deletion_request, deletion_rows
