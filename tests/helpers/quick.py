@@ -18,7 +18,6 @@ SLOW = tuple(
     for place in (
         "benchmarks/",
         "catchup/spark/",
-        "catchup/worker/",
         "cli/completion/",
         "cli/test_processes",
         "docs/",

@@ -100,6 +100,7 @@ SHIPPED = (
     "kgroup.model.kafka_tools",
     "kgroup.model.numbers",
     "kgroup.model.records",
+    "kgroup.model.streams_group",
     "kgroup.model.topic_partition",
     "kgroup.model.topic_settings",
     "kgroup.settings",
