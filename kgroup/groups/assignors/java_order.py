@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from kgroup.groups.assignors.model import Subscriber
 from kgroup.model.topic_partition import TopicPartition
@@ -71,16 +71,19 @@ def in_hash_order(items: Iterable[T], hash_of: Callable[[T], int], most: int = 0
     keep their order, also in a bucket that Java turned into a tree (more than eight items).
     """
     listed = list(items)
-    last = table_size(max(most, len(listed))) - 1
-    return sorted(listed, key=lambda item: _spread(hash_of(item)) & last)
+    return in_buckets(listed, hash_of, table_size(max(most, len(listed))))
 
 
-def table_size(count: int) -> int:
-    """Number of buckets of a HashMap that grew to ``count`` entries: 16, doubled while more than 3/4 full."""
-    size = _SMALLEST_TABLE
+def table_size(count: int, size: int = _SMALLEST_TABLE) -> int:
+    """Number of buckets of a HashMap that grew to ``count`` entries: ``size``, doubled while more than 3/4 full."""
     while count * 4 > size * 3:
         size *= 2
     return size
+
+
+def in_buckets(items: Iterable[T], hash_of: Callable[[T], int], size: int) -> list[T]:
+    """The items by their buckets of a HashMap of this size; those of one bucket keep their order."""
+    return sorted(items, key=lambda item: _spread(hash_of(item)) & size - 1)
 
 
 def members_in_hash_order(members: Iterable[Subscriber]) -> list[Subscriber]:
@@ -120,3 +123,39 @@ def _fibonacci(value: int, bits: int) -> int:
 
 def _spread(value: int) -> int:
     return value ^ value >> 16
+
+
+class JavaHeap(Generic[T]):
+    """Java's PriorityQueue: how it moves items decides which of equal ones comes first. A key changes outside only."""
+
+    def __init__(self, items: Iterable[T], key: Callable[[T], float]) -> None:
+        self._items: list[T] = []
+        self._key = key
+        for item in items:
+            self.add(item)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def add(self, item: T) -> None:
+        items, at = self._items, len(self._items)
+        items.append(item)
+        while at and self._key(item) < self._key(items[(at - 1) // 2]):
+            items[at] = items[(at - 1) // 2]
+            at = (at - 1) // 2
+        items[at] = item
+
+    def pop(self) -> T:
+        items, at = self._items, 0
+        first, item = items[0], items.pop()
+        if not items:
+            return first
+        while (child := 2 * at + 1) < len(items):
+            if child + 1 < len(items) and self._key(items[child]) > self._key(items[child + 1]):
+                child += 1
+            if self._key(item) <= self._key(items[child]):
+                break
+            items[at] = items[child]
+            at = child
+        items[at] = item
+        return first
