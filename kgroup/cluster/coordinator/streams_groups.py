@@ -23,6 +23,8 @@ from kgroup.model.streams_group import (
 from kgroup.support.errors import KgroupError, Refused
 
 _STREAMS_GROUP_DESCRIBE = 89
+_UNKNOWN = (1 << 63) - 1
+"""The offset or end that a client reports as long as it does not know it (4.4.0, seen)."""
 
 
 class StreamsGroupDescribeRequest(ApiMessage, load_json=schemas):  # type: ignore[call-arg, misc]
@@ -71,7 +73,7 @@ def _streams(row: Any) -> StreamsGroup:
     return StreamsGroup(
         topology_epoch=None if row.topology is None else row.topology.epoch,
         subtopologies=None if shown is None else tuple(map(_subtopology, shown)),
-        members={each.member_id: _tasks(each) for each in row.members},
+        members={each.member_id: streams_member(each) for each in row.members},
     )
 
 
@@ -84,7 +86,8 @@ def _subtopology(row: Any) -> Subtopology:
     )
 
 
-def _tasks(row: Any) -> StreamsMember:
+def streams_member(row: Any) -> StreamsMember:
+    """A member of API 89, with the lags of the copies that it reported and knows."""
     offsets, ends = _offsets(row.task_offsets), _offsets(row.task_end_offsets)
     return StreamsMember(
         process_id=row.process_id,
@@ -97,7 +100,7 @@ def _tasks(row: Any) -> StreamsMember:
 
 
 def _offsets(rows: Iterable[Any]) -> dict[StreamsTask, int]:
-    return {StreamsTask(row.subtopology_id, row.partition): row.offset for row in rows}
+    return {StreamsTask(row.subtopology_id, row.partition): row.offset for row in rows if row.offset < _UNKNOWN}
 
 
 def _by_role(given: Any) -> Mapping[TaskRole, tuple[StreamsTask, ...]]:
