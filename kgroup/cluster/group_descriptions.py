@@ -15,6 +15,7 @@ from kgroup.support.errors import KgroupError, NotFound
 DESCRIBED_TYPES = ("classic", "consumer")
 """The types of groups that verbs which change groups know."""
 WITH_SHARE = (*DESCRIBED_TYPES, SHARE)
+WITH_STREAMS = (*DESCRIBED_TYPES, STREAMS)
 ALL_TYPES = (*WITH_SHARE, STREAMS)
 TYPES_OFF = frozenset({SWITCHED_OFF, STREAMS_OFF})
 """The codes of errors that say that a type of groups is switched off: the brokers then say so of every name."""

@@ -22,6 +22,7 @@ from kgroup.cluster.group_descriptions import (
     ALL_TYPES,
     DESCRIBED_TYPES,
     WITH_SHARE,
+    WITH_STREAMS,
     describe_groups,
     from_listing,
     is_share,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from kgroup.cluster.offsets_topic.generations import GenerationResults
     from kgroup.cluster.rights import Rights
     from kgroup.cluster.session_timeouts import Sessions
+    from kgroup.cluster.streams_user_data import StreamsThread
     from kgroup.cluster.topic_retention import TopicRetentions
     from kgroup.groups.state_from_log import LoggedState
     from kgroup.model.migration_facts import OpenTransaction
@@ -72,9 +74,9 @@ class SnapshotRequest(msgspec.Struct, frozen=True):
     ``generation_budget_s`` is how long to search ``__consumer_offsets``; 0 leaves out generation and leader. ``stable``
     turns each commit that an open transaction is about to replace into an error. ``hidden_budget_s`` is how long to
     search ``__consumer_offsets`` for commits that the broker may hide from this user; 0: do not search. ``all_types``
-    is whether share groups, streams groups and streaming queries may be asked for, ``share`` and ``queries`` whether
-    one of them may be. ``settings`` is whether those of share groups are read, ``changelogs`` whether
-    the tasks of streams groups are, with what their changelogs hold.
+    is whether share groups, streams groups and streaming queries may be asked for, ``share``, ``streams`` and
+    ``queries`` whether one of them may be. ``settings`` is whether those of share groups are read, ``changelogs``
+    whether the tasks of streams groups are, with what their changelogs hold.
     """
 
     offsets: bool = True
@@ -84,6 +86,7 @@ class SnapshotRequest(msgspec.Struct, frozen=True):
     hidden_budget_s: float = 1.0
     all_types: bool = False
     share: bool = False
+    streams: bool = False
     queries: bool = False
     settings: bool = False
     changelogs: bool = False
@@ -91,7 +94,9 @@ class SnapshotRequest(msgspec.Struct, frozen=True):
     @property
     def types(self) -> tuple[str, ...]:
         """The types of groups that may be asked for."""
-        return ALL_TYPES if self.all_types else WITH_SHARE if self.share else DESCRIBED_TYPES
+        if self.all_types:
+            return ALL_TYPES
+        return WITH_SHARE if self.share else WITH_STREAMS if self.streams else DESCRIBED_TYPES
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -279,6 +284,12 @@ class Cluster(ClusterConnection):
         leader = layout.leaders.get(partition_of(group, len(layout.leaders)))
         broker = None if leader is None else self._client.brokers.get(leader)
         return Coordinator(broker.id, broker.host, broker.port, broker.rack) if broker else None
+
+    def streams_threads(self, group: str) -> tuple[StreamsThread, ...]:
+        """The threads of a classic Streams application with their tasks. Raises KgroupError."""
+        from kgroup.cluster.streams_user_data import read_streams_threads
+
+        return self._ask(read_streams_threads, self._coordinators, group)
 
     def session_timeouts(self, groups: Sequence[Group]) -> Sessions:
         from kgroup.cluster.session_timeouts import session_timeouts

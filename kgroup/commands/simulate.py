@@ -21,6 +21,7 @@ from kgroup.groups.selection import (
     select_groups,
     uses_topic,
 )
+from kgroup.groups.simulation.applications import Application, ApplicationReport, simulate_application
 from kgroup.groups.simulation.durations import ChosenDurations, KnownDurations, choose_durations
 from kgroup.groups.simulation.lag_effect import MeasuredLag
 from kgroup.groups.simulation.model import (
@@ -42,6 +43,7 @@ from kgroup.groups.simulation.scenarios import (
 from kgroup.groups.simulation.subject import (
     check_grown,
     check_numbers,
+    is_application,
     leavers,
     no_members_error,
     subject_of,
@@ -56,6 +58,7 @@ from kgroup.settings.invocation import Invocation
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.durations import parse_duration
 from kgroup.support.errors import KgroupError, NotFound, UsageError
+from kgroup.support.sizes import parse_bytes
 from kgroup.support.units import plural
 
 _MOST_MEMBERS = 1000
@@ -126,6 +129,14 @@ class SimulationOptions:
             help="Duration of a rebalance (default: the median of the last day, if the log has it).",
         ),
     ] = None
+    restore_rate: Annotated[
+        str | None,
+        what_option(
+            "--restore-rate",
+            metavar="SIZE",
+            help="Bytes of state that an instance of a Streams application reads a second: 20MB.",
+        ),
+    ] = None
     from_file: Annotated[
         str | None,
         which_option(
@@ -161,6 +172,11 @@ class SimulationOptions:
             restart=restart,
         )
 
+    @property
+    def bytes_per_s(self) -> int | None:
+        """Raises UsageError for a rate that is no size."""
+        return None if self.restore_rate is None else parse_bytes(self.restore_rate, "--restore-rate")
+
     def durations(self) -> KnownDurations:
         """The durations that the user gave. Raises UsageError."""
         return KnownDurations(
@@ -179,6 +195,9 @@ def simulate(run: Invocation, which: Selection, what_if: SimulationOptions) -> O
 
     Several changes are made in this order: partitions, members removed, added, killed, restarted.
 
+    Of a Streams application it shows the tasks that move, and the bytes of state that its instances read for them.
+    Instances are added and removed. --restore-rate shows how long they read.
+
     Examples:
     # two more members
     kgroup simulate orders-svc --add 2
@@ -188,6 +207,8 @@ def simulate(run: Invocation, which: Selection, what_if: SimulationOptions) -> O
     kgroup simulate orders-svc --remove orders-7 --partitions orders=+12
     # another assignor
     kgroup simulate orders-svc --assignor cooperative-sticky
+    # one more instance of a Streams application
+    kgroup simulate counts --add 1 --restore-rate 50MB
     # without a cluster, from a saved description
     kgroup simulate --from-file orders-svc.json --add 2 --assignor uniform
 
@@ -198,20 +219,28 @@ def simulate(run: Invocation, which: Selection, what_if: SimulationOptions) -> O
     check_selection(which)
     what_if.change()  # usage errors come before any request
     durations = what_if.durations()
+    bytes_per_s = what_if.bytes_per_s
     if what_if.from_file is not None:
         groups = _worth(run.reporter, which, _from_file(which, what_if.from_file))
         with_topics = [(group, topics_as_described(group)) for group in groups]
         yield from _outcomes(run.reporter, what_if, _Subjects(with_topics, exact_ids=False))
         return
     from kgroup.cluster.snapshot import Cluster, SnapshotRequest
+    from kgroup.queries.applications import read_applications
     from kgroup.queries.simulation import read_durations, read_lags, read_topics
     from kgroup.queries.snapshots import snapshots
 
+    request = SnapshotRequest(logs=False, generation_budget_s=0, streams=True, changelogs=True)
     with Cluster(run.settings) as cluster:
         something = False
-        for snapshot in snapshots(run.reporter, cluster, which, SnapshotRequest(logs=False, generation_budget_s=0)):
+        for snapshot in snapshots(run.reporter, cluster, which, request, verb="simulate"):
             something = something or bool(snapshot.groups or snapshot.errors)
-            groups = _worth(run.reporter, which, snapshot.groups)
+            chosen = _worth(run.reporter, which, snapshot.groups)
+            streams = [group for group in chosen if is_application(group)]
+            groups = [group for group in chosen if group not in streams]
+            if streams:
+                read = read_applications(run.reporter, cluster, streams)
+                yield from _applications(streams, read, what_if, bytes_per_s, cluster.ref)
             topics, errors = read_topics(cluster, groups)
             known = [(group, topics[group.name]) for group in groups if group.name in topics]
             times = read_durations(run.reporter, cluster, [group for group, _ in known], durations)
@@ -222,6 +251,29 @@ def simulate(run: Invocation, which: Selection, what_if: SimulationOptions) -> O
             yield from _outcomes(run.reporter, what_if, _Subjects(known, True, times, lags, cluster.ref, all_errors))
         if not something:
             run.reporter.note("nothing to do: no group is chosen")
+
+
+def _applications(
+    groups: Sequence[Group],
+    read: Mapping[str, Application | KgroupError],
+    what_if: SimulationOptions,
+    bytes_per_s: int | None,
+    cluster: ClusterRef,
+) -> Outcomes:
+    """One outcome per Streams application, and one for the errors."""
+    errors = []
+    for group in groups:
+        application = read[group.name]
+        try:
+            if isinstance(application, KgroupError):
+                raise application
+            change, runs = simulate_application(application, what_if.change(), what_if.assignor)
+        except KgroupError as error:
+            errors.append(RowError.of(error, group=group.name))
+            continue
+        yield outcome([ApplicationReport(application, group, change, runs, bytes_per_s)], (), cluster)
+    if errors:
+        yield outcome((), tuple(errors), cluster)
 
 
 class _Subjects(msgspec.Struct, frozen=True):

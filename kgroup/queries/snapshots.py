@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from kgroup.cluster.broker_errors import denied_group
 from kgroup.cluster.checkpoints.queries import listed_query
 from kgroup.cluster.coordinator.groups import GroupListing
-from kgroup.cluster.group_descriptions import ALL_TYPES, DESCRIBED_TYPES, WITH_SHARE
+from kgroup.cluster.group_descriptions import ALL_TYPES, DESCRIBED_TYPES, WITH_SHARE, WITH_STREAMS
 from kgroup.cluster.group_partition import partition_of
 from kgroup.cluster.snapshot import Cluster, Snapshot, SnapshotRequest
 from kgroup.groups.foreign_owners import LEFT_BEHIND, streams_steps
@@ -144,7 +144,15 @@ def snapshots(
     if names_only(which) and not which.topic:
         yield _by_name(cluster, which, request, verb)
         return
-    listed = describable_groups(reporter, cluster, which, verb, all_types=request.all_types, share=request.share)
+    listed = describable_groups(
+        reporter,
+        cluster,
+        which,
+        verb,
+        all_types=request.all_types,
+        share=request.share,
+        streams=request.streams,
+    )
     yield from batches(cluster, listed, request, at_a_time)
 
 
@@ -157,15 +165,16 @@ def describable_groups(
     all_types: bool = False,
     queries: bool = True,
     share: bool = False,
+    streams: bool = False,
 ) -> ListedGroups:
     """The groups that ``which`` selects and kgroup can describe. Raises as ``snapshots`` does.
 
-    With ``share`` the share groups are among them that are named, or that ``--type share`` chooses.
+    With ``share`` the share groups are among them that are named, or that ``--type share`` chooses; with ``streams``
+    all streams groups are.
     """
     listed = choose_groups(reporter, cluster, which, all_types=all_types, queries=queries, share=share)
-    foreign = exclude_foreign(
-        reporter, which, listed.groups, verb=verb, types=ALL_TYPES if all_types else DESCRIBED_TYPES, share=share
-    )
+    types = ALL_TYPES if all_types else WITH_STREAMS if streams else DESCRIBED_TYPES
+    foreign = exclude_foreign(reporter, which, listed.groups, verb=verb, types=types, share=share)
     return ListedGroups(tuple(group for group in listed.groups if group.name not in foreign), listed.errors)
 
 
@@ -273,7 +282,9 @@ def exclude_foreign(
     refuse_foreign([group for group in foreign if group.name in named], verb)
     if foreign:
         hint = Hint("{}", ("list", *([source] if source else ())))
-        what = {ALL_TYPES: "group of another type", WITH_SHARE: "streams group"}.get(known, "share or streams group")
+        what = {ALL_TYPES: "group of another type", WITH_SHARE: "streams group", WITH_STREAMS: "share group"}.get(
+            known, "share or streams group"
+        )
         reporter.note(f"left out, {plural(len(foreign), what)}: {hint}{_BY_TYPE if share and not typed else ''}")
     return frozenset(group.name for group in foreign)
 

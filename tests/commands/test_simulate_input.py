@@ -153,7 +153,7 @@ def test_an_assignor_of_somebody_else(kgroup_cli: CommandLine, tmp_path: Path, s
     assert "svc uses the assignor com.acme.Geo, which only its own clients know [unknown-assignor]" in refused.stderr
     streams = write(tmp_path, described(assignor="stream"))
     told = kgroup_cli("simulate", "--from-file", str(streams), "--add", "1", exit_code=6).stderr
-    assert "Kafka Streams moves tasks and their state by rules of its own" in told
+    assert "is a Streams application, and the file does not have the tasks of its instances" in told
     path = write(tmp_path, described(assignor="com.acme.Geo"))
     (document,) = kgroup_cli(
         "simulate", "--from-file", str(path), "--add", "1", "--assignor", "sticky", "-o", "json"

@@ -97,7 +97,6 @@ def test_topics_of_a_topology_without_commits(kgroup: CommandLine, world: KafkaW
         ("catchup", "start", "--to-topic", "elsewhere"),
         ("evict", "--all-members", "--execute"),
         ("export",),
-        ("simulate", "--add", "1"),
     ],
     ids=lambda words: words[0],
 )
@@ -115,6 +114,18 @@ def test_other_verbs_refuse_it(
     steps = [line.strip()[:2] for line in refused.splitlines() if line.strip()[:2] in ("1.", "2.", "3.")]
     assert steps == (["1.", "2.", "3."] if words[0] in ("reset", "delete-offsets") else [])
     assert ("--delete-all-internal-topics" in refused) is (words[0] in ("reset", "delete-offsets", "delete"))
+
+
+def test_what_cannot_be_simulated(kgroup: CommandLine, world: KafkaWorld, name: Name, orders: str) -> None:
+    group, stopped = name("wc"), name("gone")
+    world.streams_group(group, orders)
+    world.streams_group(stopped, orders, stopped=True)
+    for of, words, exit_code, text in (
+        (group, ("--add", "1"), 9, "in the middle of a rebalance (Assigning)"),  # it sends no second heartbeat
+        (stopped, ("--add", "1"), 6, f"{stopped} is Empty: it has no members to remove or restart [no-members]"),
+        (group, ("--add", "1", "--restore-rate", "fast"), 2, "--restore-rate fast: is not a size"),
+    ):
+        assert text in kgroup("simulate", of, *words, exit_code=exit_code).stderr
 
 
 def test_what_the_doctor_finds(kgroup: CommandLine, world: KafkaWorld, name: Name, orders: str) -> None:

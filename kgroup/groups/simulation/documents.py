@@ -7,6 +7,8 @@ from typing import Annotated
 
 import msgspec
 
+from kgroup.groups.simulation.application_documents import SimulatedTasks, simulated_tasks
+from kgroup.groups.simulation.applications import ApplicationReport
 from kgroup.groups.simulation.lag_effect import LagEffect
 from kgroup.groups.simulation.model import Balance, RestartStrategy, StandstillCause
 from kgroup.groups.simulation.report import DurationSource, Restart, SimulationReport, member_changes
@@ -20,10 +22,10 @@ from kgroup.support.json_types import Count, Ms, PerSecond
 class SimulatedChange(msgspec.Struct, frozen=True):
     """The change that is simulated."""
 
-    added_member_count: Annotated[Count, "Members that are added."]
-    removed_member_count: Annotated[Count, "Members that leave."]
+    added_member_count: Annotated[Count, "Members, or instances of a Streams application, that are added."]
+    removed_member_count: Annotated[Count, "Members or instances that leave."]
     killed_member_count: Annotated[Count, "Members that die."]
-    removed_members: Annotated[tuple[str, ...], "Names of the members that leave."]
+    removed_members: Annotated[tuple[str, ...], "Names of those that leave."]
     added_partition_count: Annotated[Count, "Partitions that are added."]
     topics: Annotated[tuple[str, ...] | None, "Topics that grow; null for all."]
     restart: Annotated[Restart | None, "How instances restart; null without a restart."]
@@ -122,13 +124,39 @@ class SimulationDocument(msgspec.Struct, frozen=True):
     """A group of a simulation."""
 
     group: Annotated[str, "The group."]
-    type: Annotated[str, "classic or consumer."]
+    type: Annotated[str, "classic, consumer or streams."]
     state: Annotated[str, "The state, as the broker reports it."]
     assignor: Annotated[str | None, "The assignor that the group has."]
     change: Annotated[SimulatedChange, "The change that is simulated."]
-    assumed: Annotated[SimulatedDurations, "Durations, and where each is from."]
+    assumed: Annotated[SimulatedDurations | None, "Durations, and where each is from; null for a Streams application."]
     lag_effect: Annotated[LagEffectDocument | None, "What the change does to the lag; null if that was not measured."]
-    scenarios: Annotated[tuple[ScenarioDocument, ...], "The scenarios that are compared."]
+    scenarios: Annotated[tuple[ScenarioDocument, ...], "The scenarios that are compared; none for an application."]
+    tasks: Annotated[SimulatedTasks | None, "The tasks of a Streams application; null for another group."] = None
+
+
+def application_document(report: ApplicationReport) -> SimulationDocument:
+    group, application, change = report.group, report.application, report.change
+    return SimulationDocument(
+        group=group.name,
+        type=group.type,
+        state=group.state,
+        assignor=group.assignor,
+        change=SimulatedChange(
+            added_member_count=change.add,
+            removed_member_count=len(change.leaving),
+            killed_member_count=0,
+            removed_members=tuple(application.names[process] for process in change.leaving),
+            added_partition_count=0,
+            topics=None,
+            restart=None,
+            static=False,
+            assignor=None,
+        ),
+        assumed=None,
+        lag_effect=None,
+        scenarios=(),
+        tasks=simulated_tasks(report),
+    )
 
 
 def simulation_document(report: SimulationReport) -> SimulationDocument:

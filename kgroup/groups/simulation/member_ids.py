@@ -24,13 +24,18 @@ def member_id_like(pattern: str, instance_id: str | None, seed: int, count: int)
 
     Classic: client id (static: instance id) and a UUID. Consumer protocol: a base64 UUID that the client creates.
     """
-    made_up = uuid.uuid5(_NAMESPACE, f"{seed}/{count}")
+    made_up = made_up_uuid(seed, count)
     if parsed := _WITH_UUID.fullmatch(pattern):
         stem = f"{instance_id}-" if instance_id is not None else parsed["stem"]
         return f"{stem}{made_up}"
     if _BASE64_UUID.fullmatch(pattern):
         return base64.urlsafe_b64encode(made_up.bytes).decode().rstrip("=")
     return f"{instance_id or 'member'}-{made_up}"
+
+
+def made_up_uuid(seed: int, count: int) -> uuid.UUID:
+    """The ``count``-th new Uuid of a simulation."""
+    return uuid.uuid5(_NAMESPACE, f"{seed}/{count}")
 
 
 def own_client_ids(member_ids: Sequence[str]) -> bool:

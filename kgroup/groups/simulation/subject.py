@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from kgroup.groups.assignors.model import AssignorTopic, Subscriber
 from kgroup.groups.foreign_owners import foreign_owner
 from kgroup.groups.simulation.model import SERVER_DEFAULT, GroupChange, SimulatedGroup, known_assignors
-from kgroup.model.groups import Assignment, Group, Member, is_of_consumers
+from kgroup.model.groups import Assignment, Group, Member
+from kgroup.model.streams_group import STREAMS
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import FOREIGN_OWNER, KgroupError, NotFound, Refused, refusal_code
 from kgroup.support.hint import Hint
@@ -39,15 +40,20 @@ REBALANCING = refusal_code(
     not_yet=True,
 )
 
-_AT_REST = {"classic": ("Stable", "Empty", "Dead"), "consumer": ("Stable", "Reconciling", "Empty", "Dead")}
+_AT_REST = {
+    "classic": ("Stable", "Empty", "Dead"),
+    "consumer": ("Stable", "Reconciling", "Empty", "Dead"),
+    STREAMS: ("Stable", "Empty", "Dead"),
+}
 """A consumer group that is Reconciling is included: it has its target already, and members are moving to it."""
 _CLIENT_DEFAULT = "range"
-_OF_STREAMS = "Kafka Streams moves tasks and their state by rules of its own, which no assignor of consumers has"
+_OF_CLIENTS = "stream"
+"""The assignor of a classic Streams application."""
 
 
 def check_subject(group: Group) -> None:
     """Raise Refused for a group that cannot be simulated: another framework's, rebalancing, or with hidden members."""
-    if not is_of_consumers(group.protocol_type):
+    if not group.is_of_consumers:
         owner = foreign_owner(group)
         what = f"belongs to {owner.framework} {owner.evidence}" if owner else f"is of type {group.protocol_type}"
         raise Refused(f"{group.name} {what}: its members are not assigned partitions", code=FOREIGN_OWNER)
@@ -63,6 +69,11 @@ def check_subject(group: Group) -> None:
         )
 
 
+def is_application(group: Group) -> bool:
+    """Whether it is a streams group, or a classic Streams application with members."""
+    return group.is_streams or group.assignor == _OF_CLIENTS
+
+
 def topics_of(group: Group) -> tuple[str, ...]:
     """The topics of the members; without members those with commits."""
     if group.members:
@@ -73,9 +84,16 @@ def topics_of(group: Group) -> tuple[str, ...]:
 def subject_of(group: Group, topics: Sequence[AssignorTopic], instead: str | None) -> SimulatedGroup:
     """The group with these topics; ``instead`` is the assignor that the user asked for, used if its own is unknown.
 
-    Raises Refused like ``check_subject``, for a partition with two owners, and for a custom assignor if it is None.
+    Raises Refused like ``check_subject``, for a partition with two owners, and for a custom assignor if it is None, and
+    for a Streams application.
     """
     check_subject(group)
+    if is_application(group):
+        raise Refused(
+            f"{group.name} is a Streams application, and the file does not have the tasks of its instances",
+            hint="Leave out --from-file",
+            code=UNKNOWN_ASSIGNOR,
+        )
     members = tuple(
         Subscriber(
             member_id=member.member_id,
@@ -99,9 +117,7 @@ def subject_of(group: Group, topics: Sequence[AssignorTopic], instead: str | Non
         if instead is None:
             raise Refused(
                 f"{group.name} uses the assignor {assignor}, which only its own clients know",
-                hint=_OF_STREAMS
-                if assignor == "stream"
-                else "--assignor range (or another one) simulates that assignor",
+                hint="--assignor range (or another one) simulates that assignor",
                 code=UNKNOWN_ASSIGNOR,
             )
         assignor = instead if instead in known else next(iter(known))

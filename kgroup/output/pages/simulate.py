@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from kgroup.groups.assignors.model import Assigned
 from kgroup.groups.lag.rates import rate_words, span_words
-from kgroup.groups.simulation.documents import simulation_document
+from kgroup.groups.simulation.applications import ApplicationReport
+from kgroup.groups.simulation.documents import SimulationDocument, application_document, simulation_document
 from kgroup.groups.simulation.lag_effect import LagEffect
 from kgroup.groups.simulation.member_ids import numbers_apart
 from kgroup.groups.simulation.model import Balance, RebalanceStyle, RestartStrategy, StandstillCause
@@ -29,6 +30,7 @@ from kgroup.model.blocks import (
 from kgroup.model.groups import RowError
 from kgroup.model.outcome import Outcome
 from kgroup.model.topic_partition import TopicPartition
+from kgroup.output.pages.simulate_application import application_page, state_text, stops_text
 from kgroup.support.cluster_ref import ClusterRef
 from kgroup.support.durations import format_duration
 from kgroup.support.units import human_count, plural
@@ -76,10 +78,13 @@ _HEADER = (
 )
 
 
-def outcome(reports: Sequence[SimulationReport], errors: tuple[RowError, ...], cluster: ClusterRef | None) -> Outcome:
+Simulated = SimulationReport | ApplicationReport
+
+
+def outcome(reports: Sequence[Simulated], errors: tuple[RowError, ...], cluster: ClusterRef | None) -> Outcome:
     """Simulated groups as the command's outcome; ``cluster`` is None if no cluster was asked."""
     return Outcome(
-        data=tuple(map(simulation_document, reports)),
+        data=tuple(map(_document, reports)),
         screen=lambda: screen(reports),
         records=lambda: Records(_HEADER, [row for report in reports for row in _records(report)]),
         cluster=cluster,
@@ -87,12 +92,16 @@ def outcome(reports: Sequence[SimulationReport], errors: tuple[RowError, ...], c
     )
 
 
-def screen(reports: Sequence[SimulationReport]) -> Screen:
+def _document(report: Simulated) -> SimulationDocument:
+    return application_document(report) if isinstance(report, ApplicationReport) else simulation_document(report)
+
+
+def screen(reports: Sequence[Simulated]) -> Screen:
     """The groups, one page each."""
     blocks: list[Block] = []
     for report in reports:
         blocks += [BlankLine()] if blocks else []
-        blocks += _page(report)
+        blocks += application_page(report) if isinstance(report, ApplicationReport) else _page(report)
     return Screen(tuple(blocks))
 
 
@@ -325,7 +334,10 @@ def _default_text(source: str) -> str:
     return " (default)" if source == "default" else ""
 
 
-def _records(report: SimulationReport) -> Iterator[tuple[str | int | None, ...]]:
+def _records(report: Simulated) -> Iterator[tuple[str | int | None, ...]]:
+    if isinstance(report, ApplicationReport):
+        yield _application_record(report)
+        return
     for played in report.played:
         moved, needless = played.span(lambda run: run.moved), played.span(lambda run: run.needless)
         seconds = [run.partition_seconds for run in played.runs]
@@ -350,3 +362,28 @@ def _records(report: SimulationReport) -> Iterator[tuple[str | int | None, ...]]
             standstill_text(played),
             len(played.runs),
         )
+
+
+def _application_record(report: ApplicationReport) -> tuple[str | int | None, ...]:
+    moved, needless = report.span(lambda run: run.moved), report.span(lambda run: run.needless)
+    counts = [len(each.active) for each in report.first.after.values()]
+    return (
+        report.group.name,
+        f"as it is ({report.application.assignor})",
+        report.group.type,
+        report.application.assignor,
+        None,
+        None,
+        moved.least,
+        moved.most,
+        needless.least,
+        needless.most,
+        None,
+        None,
+        len(counts),
+        counts.count(0),
+        min(counts),
+        max(counts),
+        f"{state_text(report)}; {stops_text(report)}",
+        len(report.runs),
+    )
