@@ -39,6 +39,10 @@ BROKER_PROPERTIES = {
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.heartbeat.interval.ms": "100",
     "group.consumer.assignment.interval.ms": "0",
+    "group.share.min.record.lock.duration.ms": "1000",
+    "group.share.min.session.timeout.ms": "1000",
+    "group.share.min.heartbeat.interval.ms": "100",
+    "group.share.heartbeat.interval.ms": "100",
     "offsets.topic.num.partitions": "10",
     "transaction.state.log.num.partitions": "10",
     # Records of tests are years old; half a minute after its start, and then every five minutes, the broker would look

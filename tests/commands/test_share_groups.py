@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import ExitStack
 
 import pytest
 
@@ -73,9 +74,9 @@ def test_figures_are_those_of_the_tool(
     group: str,
     bystander: str,
 ) -> None:
-    with sharer(world.bootstrap, group, orders) as first, sharer(world.bootstrap, group, orders, "jobs-1") as second:
-        first.accept(5)
-        wait_for(lambda: second.poll(lambda _: RELEASE) is not None, "the second member")
+    with ExitStack() as members:
+        members.enter_context(sharer(world.bootstrap, group, orders)).accept(5)
+        members.enter_context(sharer(world.bootstrap, group, orders, "jobs-1"))
         wait_for(
             lambda: len(kgroup("describe", group, "-o", "json").data[0]["members"]) == 2, f"two members of {group}"
         )
