@@ -195,8 +195,8 @@ def share_last_attempts(snapshot: GroupSnapshot) -> Answer:
         return _incomplete(LAST_ATTEMPTS, deliveries)
     return LAST_ATTEMPTS.finding(
         Severity.WARNING,
-        f"{plural(sum(counts.values()), 'offset')} of {some_of(list(counts))} came back {limit - 1} times: if the next "
-        f"delivery fails, that was the last of {limit}",
+        f"{plural(sum(counts.values()), 'offset')} of {some_of(list(counts))} came back {plural(limit - 1, 'time')}: "
+        f"if the next delivery fails, that was the last of {limit}",
         remedy="find out why its consumers fail at them, or do not finish them within their lock",
         numbers={"offset_count": sum(counts.values()), "delivery_limit_count": limit},
         affected=sorted(counts, key=counts.__getitem__, reverse=True),

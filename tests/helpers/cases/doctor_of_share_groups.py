@@ -17,6 +17,7 @@ from tests.helpers.cases.doctor import CRITICAL, INFO, NOW, PARTLY, UNKNOWN, WAR
 
 SETTINGS = ShareSettings("earliest", "read_uncommitted", 5, 30_000, has_dead_letters=True)
 LATEST, UNLIMITED = replace(SETTINGS, start="latest"), replace(SETTINGS, delivery_limit=None)
+TWICE = replace(SETTINGS, delivery_limit=2)
 
 
 def counted(number: int, start: int | None, lag: int | None, **other: Any) -> Partition:
@@ -123,6 +124,8 @@ CASES = (
     Case("share-last-attempts", "there are deliveries left", given(delivered(RETRIED, AT_LIMIT)), None),
     Case("share-last-attempts", "none are left", given(delivered(RETRIED, ON_LAST)), WARNING,
          "2 offsets of orders:0 came back 4 times: if the next delivery fails, that was the last of 5"),
+    Case("share-last-attempts", "the second is the last", given(delivered(replace(ON_LAST, count=1)), TWICE), WARNING,
+         "came back 1 time: if the next delivery fails, that was the last of 2"),
     Case("share-last-attempts", "its settings are unknown", given(delivered(ON_LAST), None), UNKNOWN,
          "DESCRIBE_CONFIGS"),
     Case("share-last-attempts", "its limit is unknown", given(delivered(ON_LAST), UNLIMITED),
