@@ -1,10 +1,14 @@
 import java.time.Duration;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.Scanner;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
+import org.apache.kafka.clients.consumer.AcknowledgeType;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.KafkaShareConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
@@ -21,7 +25,9 @@ import org.apache.kafka.streams.state.Stores;
  *
  * <p>consumer ID TOPICS KEY=VALUE...: TOPICS are a,b or java:PATTERN or re2j:PATTERN; it commits what it polled. With
  * poison=OFFSET it gets no further than that: it commits the same offset again each second.
- * share ID TOPICS KEY=VALUE...; streams ID FROM,TO KEY=VALUE...: copies by way of a repartition topic; with
+ * share ID TOPICS KEY=VALUE...: with does=OFFSET:WHAT,... it writes "ID OFFSET xDELIVERIES" of each record, and accepts the
+ * others; WHAT is RELEASE, REJECT, HOLD (it polls no more, and writes "ID holds"), or MS (it accepts after so long).
+ * streams ID FROM,TO KEY=VALUE...: copies by way of a repartition topic; with
  * counts=NAME,... it counts too, in a store for each, which has a changelog. close ID.
  * A line of stdout is "ID ready", "ID closed", or "ID failed" and why. It ends with its stdin.
  */
@@ -67,7 +73,7 @@ public class KafkaClients {
     private static AutoCloseable started(String[] line, Properties settings) {
         return switch (line[0]) {
             case "consumer" -> polling(line[1], () -> consumer(line[2], settings));
-            case "share" -> polling(line[1], () -> share(line[2], settings));
+            case "share" -> polling(line[1], () -> share(line[1], line[2], settings));
             case "streams" -> streams(line[1], line[2].split(","), settings);
             default -> throw new IllegalArgumentException(line[0]);
         };
@@ -81,7 +87,7 @@ public class KafkaClients {
     }
 
     private static AutoCloseable polling(String id, Made made) {
-        var going = new java.util.concurrent.atomic.AtomicBoolean(true);
+        var going = new AtomicBoolean(true);
         var thread = new Thread(() -> {
             try {
                 Polled client = made.client();
@@ -131,11 +137,51 @@ public class KafkaClients {
         }
     }
 
-    private static Polled share(String topics, Properties settings) {
+    private static Polled share(String id, String topics, Properties settings) {
+        var does = (String) settings.remove("does");
+        if (does != null) {
+            settings.put("share.acknowledgement.mode", "explicit");
+        }
         var bytes = new ByteArrayDeserializer();
         var consumer = new KafkaShareConsumer<byte[], byte[]>(settings, bytes, bytes);
         consumer.subscribe(List.of(topics.split(",")));
-        return new Polled(() -> consumer.poll(POLL), consumer::close);
+        if (does == null) {
+            return new Polled(() -> consumer.poll(POLL), consumer::close);
+        }
+        Map<String, String> deeds = Arrays.stream(does.split(","))
+            .map(each -> each.split(":")).collect(Collectors.toMap(each -> each[0], each -> each[1]));
+        var holds = new AtomicBoolean();
+        return new Polled(() -> {
+            if (holds.get()) {
+                sleep(POLL.toMillis());
+                return;
+            }
+            for (var record : consumer.poll(POLL)) {
+                say(id, record.offset() + " x" + record.deliveryCount().orElseThrow());
+                String deed = deeds.getOrDefault("" + record.offset(), "ACCEPT");
+                if (deed.equals("HOLD")) {
+                    holds.set(true);
+                    continue;
+                }
+                boolean slow = Character.isDigit(deed.charAt(0));
+                if (slow) {
+                    sleep(Long.parseLong(deed));
+                }
+                consumer.acknowledge(record, slow ? AcknowledgeType.ACCEPT : AcknowledgeType.valueOf(deed));
+            }
+            consumer.commitSync();
+            if (holds.get()) {
+                say(id, "holds");
+            }
+        }, consumer::close);
+    }
+
+    private static void sleep(long ms) {
+        try {
+            Thread.sleep(ms);
+        } catch (InterruptedException error) {
+            throw new IllegalStateException(error);
+        }
     }
 
     private static AutoCloseable streams(String id, String[] topics, Properties settings) {

@@ -103,9 +103,9 @@ class JavaClients:
         """One that commits what it polls; ``topics`` as KafkaClients.java has them, settings with _ for the dots."""
         self._start("consumer", name, topics, {"group.id": group, "client.id": name, **_dotted(settings)})
 
-    def share(self, name: str, topics: str, group: str) -> None:
-        """A share consumer."""
-        self._start("share", name, topics, {"group.id": group, "client.id": name})
+    def share(self, name: str, topics: str, group: str, **settings: str) -> None:
+        """A share consumer; ``does`` as KafkaClients.java has it."""
+        self._start("share", name, topics, {"group.id": group, "client.id": name, **_dotted(settings)})
 
     def streams(self, name: str, source: str, target: str, protocol: str, directory: Path, **settings: str) -> None:
         """A Streams application of that group protocol, classic or streams; its name is that of its group.
@@ -114,6 +114,10 @@ class JavaClients:
         """
         own = {"application.id": name, "group.protocol": protocol, "state.dir": str(directory)}
         self._start("streams", name, f"{source},{target}", own | _dotted(settings))
+
+    def said(self, name: str) -> list[str]:
+        """What one has written so far, without its name."""
+        return [line.removeprefix(f"{name} ") for line in self._said if line.startswith(f"{name} ")]
 
     def close(self, name: str) -> None:
         """Stop one, as an application that is shut down does."""

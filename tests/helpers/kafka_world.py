@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import kafka.errors
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer, TopicCollection
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import (
     AdminClient,
@@ -77,6 +77,11 @@ class KafkaWorld:
     def topics(self) -> frozenset[str]:
         """The names of all topics."""
         return frozenset(self._admin.list_topics(timeout=30).topics)
+
+    def topic_id(self, name: str) -> str:
+        """The id of a topic, as Kafka writes it."""
+        found = self._admin.describe_topics(TopicCollection([name]))[name].result(30)
+        return str(found.topic_id).translate(str.maketrans("+/", "-_"))
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic, and wait until the broker has forgotten it."""
