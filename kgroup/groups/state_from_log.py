@@ -27,6 +27,7 @@ from kgroup.model.group_log import (
     Partitions,
     RebalanceProtocol,
     ScannedRange,
+    ShareStates,
     ShareStatesWritten,
     SpareTasks,
     TransactionEnd,
@@ -123,6 +124,12 @@ def state_at(name: str, events: Iterable[Event], reach: ScannedRange, at_ms: int
             return replace(
                 _group_with_epochs(group, epoch, records.timeline), share_partitions=records.share_partitions
             )
+    if records.share_states is not None:
+        # AlterShareGroupOffsets creates a group without a record of its epoch, which its first member writes (4.4.0).
+        state = None if records.state_is_lost or incomplete is not None else "Empty"
+        return replace(
+            group, type="share", state=state, protocol_type="share", share_partitions=records.share_partitions
+        )
     if records.timeline.gone_at is not None and not records.state_is_lost:
         # A deleted group loses its offsets; later commits belong to a new group with the same name. If the record
         # after the deletion is lost, the group may have been converted instead, which keeps its offsets.
@@ -154,7 +161,7 @@ class _NewestRecords:
     foreign: str | None = None
     """The type of a group whose newest record of its state is of a share or streams group, and cannot be decoded."""
     open: set[TopicPartition] = field(default_factory=set)
-    share_partitions: Partitions = frozenset()
+    share_states: ShareStates | None = None
     state_is_lost: bool = False
     _commits: dict[TopicPartition, CommitWritten] = field(default_factory=dict)
     _later: dict[TopicPartition, CommitWritten] = field(default_factory=dict)
@@ -182,7 +189,7 @@ class _NewestRecords:
         elif isinstance(event, _STATES):
             self.foreign = None
         elif isinstance(event, ShareStatesWritten):
-            self.share_partitions = event.states.initialized if event.states else frozenset()
+            self.share_states = event.states
         self.timeline.add(event)
         self._note_time(event.at_ms)
 
@@ -201,6 +208,10 @@ class _NewestRecords:
 
     def _note_time(self, at_ms: int) -> None:
         self.newest_ms = at_ms if self.newest_ms is None else max(self.newest_ms, at_ms)
+
+    @property
+    def share_partitions(self) -> Partitions:
+        return frozenset() if self.share_states is None else self.share_states.initialized
 
     def is_later(self, tp: TopicPartition) -> bool:
         """Whether the partition was committed after the group was deleted, or its commit is not known."""

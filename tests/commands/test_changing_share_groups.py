@@ -96,9 +96,9 @@ def both(topic: str, start: int | None, lag: int | None) -> Starts:
     return {(topic, 0): (start, lag), (topic, 1): (start, lag)}
 
 
-def starts(kgroup: CommandLine, group: str) -> Starts:
+def starts(kgroup: CommandLine, group: str, *words: str) -> Starts:
     """Start offset and lag of each partition with a state."""
-    (document,) = kgroup("describe", group, "-o", "json").data
+    (document,) = kgroup("describe", group, *words, "-o", "json").data
     return {(row["topic"], row["partition"]): (row["committed"], row["lag"]) for row in document["partitions"]}
 
 
@@ -201,7 +201,7 @@ def test_a_group_is_deleted_and_created_again(
     assert worked not in world.groups()
     kgroup("undo", "--execute")
     assert world.groups()[worked][0] == "share"
-    assert starts(kgroup, worked) == both(orders, 0, 10)
+    assert starts(kgroup, worked) == starts(kgroup, worked, "--from-log") == both(orders, 0, 10)
     # It begins where it was, with its settings, and what was done comes again.
     assert len(delivered(world, worked, orders, 20)) == 20
 

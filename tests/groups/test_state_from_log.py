@@ -505,3 +505,18 @@ def test_the_partitions_of_a_share_group() -> None:
     assert first is not None
     assert last is not None
     assert (first.type, first.share_partitions, last.share_partitions) == ("share", of(0, 1), frozenset())
+
+
+def test_a_share_group_that_had_no_member_yet() -> None:
+    """Whoever sets its start offsets first creates it, without a record of an epoch; after its deletion too."""
+    log = Log().at(0).states(of(0), of()).at(1).states(of(), of(0)).at(2).gone(RebalanceProtocol.SHARE).no_states()
+    created, deleted = (state_at("jobs", log.events, WHOLE, at_ms) for at_ms in (log.now_ms - 1, None))
+    assert created is not None
+    assert (created.type, created.state, created.group_epoch, created.share_partitions) == ("share", None, None, of(0))
+    assert deleted is None
+    log.at(3).states(of(), of(1))
+    again, partly = (state_at("jobs", log.events, reach) for reach in (WHOLE, STOPPED))
+    assert again is not None
+    assert partly is not None
+    assert (again.type, again.state, again.share_partitions) == ("share", "Empty", of(1))
+    assert (partly.type, partly.state) == ("share", None)
