@@ -95,6 +95,15 @@ class Kafka:
         """What kafka-share-groups.sh or kafka-streams-groups.sh lists."""
         return set(self._run(_OF_KINDS[kind], "--list").split())
 
+    def of_share_group(self, group: str) -> dict[tuple[str, int], tuple[int, int]]:
+        """Start offset and lag by partition, of kafka-share-groups.sh --describe, where there are any."""
+        rows = _table(self._run(_OF_KINDS["share"], "--describe", "--group", group, "--timeout", "30000"))
+        return {
+            (row["TOPIC"], int(row["PARTITION"])): (int(row["START-OFFSET"]), int(row["LAG"]))
+            for row in rows
+            if row["START-OFFSET"] != "-"
+        }
+
     def states(self) -> dict[str, tuple[str, str, int]]:
         """``--describe --state``: state in lower case, assignor or ``-``, number of members."""
         rows = _table(self("--describe", "--all-groups", "--state", "--timeout", "30000"))
