@@ -16,11 +16,12 @@ from kgroup.cluster.deadline import Deadline
 from kgroup.cluster.topics import offsets_topic_layout
 from kgroup.model.groups import Group
 from kgroup.model.migration_facts import SESSION_CONFIG
+from kgroup.model.share_group import SHARE
 from kgroup.model.streams_group import STREAMS
 from kgroup.support.errors import KgroupError
 
 _BUDGET_S = 1.0
-_SETTINGS = {"consumer": SESSION_CONFIG, STREAMS: "streams.session.timeout.ms"}
+_SETTINGS = {"consumer": SESSION_CONFIG, STREAMS: "streams.session.timeout.ms", SHARE: "share.session.timeout.ms"}
 """The group config of the session timeout, by type of group."""
 
 

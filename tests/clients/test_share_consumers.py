@@ -134,7 +134,8 @@ def test_killed_and_slow(
         assert came_back == {1: (ARCHIVED, 1), 3: (AVAILABLE, 1)}
         assert (jobs.row()["committed"], jobs.row()["lag"]) == (2, 2)
         kgroup("wait", jobs.group, "--for", "lag=0", "--within", "100ms", exit_code=8)
-        kgroup("wait", jobs.group, "--for", "empty", "--within", "30s")
+        waited = kgroup("wait", jobs.group, "--for", "empty", "--within", "30s").stderr
+        assert "killed 127.0.0.1, session ends within 5s if it is gone" in waited
         assert jobs.findings() == {"share-no-reader": {"lag": 2}}
 
         world.configure_group(jobs.group, share_record_lock_duration_ms=str(LOCK_MS))
