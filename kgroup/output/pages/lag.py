@@ -91,6 +91,10 @@ _PARTITION_COLUMNS = (
     Column("HELD-BACK", right=True, wide=True),
     Column("PHANTOM", right=True, wide=True),
 )
+_COLUMNS_OF_SHARES = tuple(
+    replace(each, title="START") if each.title == "COMMITTED" else each for each in _PARTITION_COLUMNS
+)
+"""Of share groups alone, as describe has it."""
 _SPARSE = frozenset(
     {"GROUP", "TOPIC", "STATE", "TIME-LAG", "LAST-COMMIT", "TREND", "CAUGHT-UP-IN", "LAG-HISTORY", "OWNER"}
 )
@@ -240,7 +244,8 @@ def _table(page: LagPage, groups: Mapping[str, MeasuredGroup]) -> Table:
             _partition_cells(p, groups[p.group].report, page, labels_of.get(p.group, {}), several=several)
             for p in partitions
         ]
-        return Table(_PARTITION_COLUMNS, cells, _SPARSE)
+        shares = all(group.verdict and group.verdict.group.is_share for group in groups.values())
+        return Table(_COLUMNS_OF_SHARES if shares else _PARTITION_COLUMNS, cells, _SPARSE)
     sums = [row for row in rows if isinstance(row, LagSum)]
     return Table(_SUM_COLUMNS, [_sum_cells(each, groups[each.group].report, page) for each in sums], _SPARSE)
 
