@@ -38,7 +38,6 @@ TOPOLOGY = Rule(
     (DESERTED,),
     RuleScope.STREAMS,
 )
-_NOT_SHOWN = "the brokers do not show its topology"
 
 
 def streams_not_ready(snapshot: GroupSnapshot) -> Answer:
@@ -46,15 +45,18 @@ def streams_not_ready(snapshot: GroupSnapshot) -> Answer:
     group = snapshot.group
     missing = group.streams.missing if group.streams else None
     if group.state != NOT_READY:
-        return UNREADY.partly(_NOT_SHOWN if missing is None else None)
+        return UNREADY.partly(_why_unknown(snapshot) if missing is None else None)
     missing = missing or ()
+    unseen = f"{len(missing)} topics named: its members and its topology may not be seen"
+    who = unseen if group.members is None else f"{plural(len(group.members), 'member')} without tasks"
     create = (f"--create --topic {quote(topic)} --partitions N" for topic in missing[:3])
     return UNREADY.finding(
         Severity.CRITICAL,
-        f"{not_ready_words(group)}; {plural(len(group.members or ()), 'member')} without tasks",
+        f"{not_ready_words(group)}; {who}",
         remedy="create the topics, or correct their names in the application; topics that it joins need as many "
         "partitions each. Its log names what does not fit",
-        numbers={"missing_topic_count": len(missing), "member_count": len(group.members or ())},
+        numbers={"missing_topic_count": len(missing)}
+        | ({} if group.members is None else {"member_count": len(group.members)}),
         affected=missing,
         commands=tuple(tool_command("kafka-topics.sh", snapshot.bootstrap, rest) for rest in create)
         or (kgroup_command("describe", group.name),),
@@ -67,7 +69,7 @@ def streams_tasks(snapshot: GroupSnapshot) -> Answer:
     if group.is_empty or group.state == NOT_READY:
         return ()
     if streams is None or streams.subtopologies is None:
-        return TASKS.unknown(_NOT_SHOWN)
+        return TASKS.unknown(_why_unknown(snapshot))
     lacking = [str(task) for task in streams.without_owner]
     if not lacking:
         return ()
@@ -89,7 +91,7 @@ def streams_topology(snapshot: GroupSnapshot) -> Answer:
     if group.is_empty:
         return ()
     if streams is None or streams.topology_epoch is None:
-        return TOPOLOGY.unknown(_NOT_SHOWN)
+        return TOPOLOGY.unknown(_why_unknown(snapshot))
     others = streams.other_topologies
     if not others:
         return ()
@@ -106,3 +108,9 @@ def streams_topology(snapshot: GroupSnapshot) -> Answer:
         affected=[names[each] for each in others],
         commands=(kgroup_command("describe", group.name, "--members"),),
     )
+
+
+def _why_unknown(snapshot: GroupSnapshot) -> str:
+    if snapshot.group.streams is None:
+        return snapshot.why("members", "its members may not be seen")
+    return "the brokers do not show its topology"

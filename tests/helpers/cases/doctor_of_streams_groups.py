@@ -29,12 +29,17 @@ BOTH = StreamsGroup(3, (COUNT,), {"a-id": member(0), "b-id": member(1)}, {"order
 def snapshot(
     streams: StreamsGroup | None = BOTH, *, state: str = "Stable", rebalanced_ms: int | None = None, **other: Any
 ) -> GroupSnapshot:
-    """An application ``wc`` of two instances; ``rebalanced_ms`` is how long ago it had its last rebalance."""
-    names = [] if state == "Empty" else list(streams.members if streams else ["a-id"])
+    """An application ``wc`` of two instances; ``rebalanced_ms`` is how long ago it had its last rebalance.
+
+    ``streams`` None: a topic of it may not be described, so the broker shows neither its topology nor its members.
+    """
+    names = [] if state == "Empty" or streams is None else list(streams.members)
     rows = [partition(number) for number in range(2)]
     group = described.group(
         rows,
-        [described.member(name, client_id=name.removesuffix("-id"), epoch=4, assignment=()) for name in names],
+        None
+        if streams is None
+        else [described.member(name, client_id=name.removesuffix("-id"), epoch=4, assignment=()) for name in names],
         **{"name": "wc", "type": "streams", "protocol_type": "streams", "state": state, "streams": streams} | other,
     )
     history = None
@@ -62,7 +67,9 @@ CASES = (
         CRITICAL,
         "an internal topic or a number",
     ),
-    Case("streams-not-ready", "not shown", snapshot(None, state="NotReady"), CRITICAL, "does not fit; 1 member"),
+    Case("streams-not-ready", "not shown", snapshot(HIDDEN, state="NotReady"), CRITICAL, "does not fit; 2 members"),
+    Case("streams-not-ready", "no right", snapshot(None), PARTLY, "its members may not be seen"),
+    Case("streams-not-ready", "waits, no right", snapshot(None, state="NotReady"), CRITICAL, "fit; 0 topics named"),
     Case("streams-tasks-without-owner", "all run", snapshot(), None),
     Case("streams-tasks-without-owner", "stopped", snapshot(LONE, state="Empty"), None),
     Case("streams-tasks-without-owner", "one", snapshot(LONE), CRITICAL, "1 of 2 tasks without an owner: 0_1"),
@@ -71,6 +78,7 @@ CASES = (
     ),
     Case("streams-tasks-without-owner", "topics missing", snapshot(WAITING, state="NotReady"), None),
     Case("streams-tasks-without-owner", "not shown", snapshot(HIDDEN), UNKNOWN, "do not show its topology"),
+    Case("streams-tasks-without-owner", "no right", snapshot(None), UNKNOWN, "its members may not be seen"),
     Case("streams-other-topology", "one topology", snapshot(), None),
     Case("streams-other-topology", "stopped", snapshot(None, state="Empty"), None),
     Case("streams-other-topology", "rolling out", snapshot(ROLLING, rebalanced_ms=M), INFO, "group's epoch 3: b"),
@@ -78,5 +86,6 @@ CASES = (
     Case(
         "streams-other-topology", "for long", snapshot(ROLLING, rebalanced_ms=30 * M), WARNING, "no rebalance for 30m"
     ),
-    Case("streams-other-topology", "not shown", snapshot(None), UNKNOWN, "do not show its topology"),
+    Case("streams-other-topology", "not shown", snapshot(HIDDEN), UNKNOWN, "do not show its topology"),
+    Case("streams-other-topology", "no right", snapshot(None), UNKNOWN, "its members may not be seen"),
 )
