@@ -245,7 +245,7 @@ def still_read(row: LagRow) -> LagRow | None:
 
 def _missing(partitions: Sequence[PartitionLag], hidden: str | None) -> str | None:
     if not partitions:
-        return hidden or "no committed offset, and no partition is assigned"
+        return hidden or "no committed or assigned partition is shown"
     unknown = [p for p in partitions if p.lag is None]
     if not unknown:
         return hidden

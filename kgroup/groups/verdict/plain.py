@@ -46,7 +46,10 @@ def lag_text(group: Group, known: Sequence[tuple[int, str]]) -> str:
 
 def _why_unknown(group: Group) -> str:
     if not group.partitions:
-        return f"no {'start' if group.is_share else 'committed'} offset, and no partition is assigned"
+        what = "start" if group.is_share else "committed"
+        if group.members is None:
+            return f"no {what} offset is shown, and its members are unknown"
+        return f"no {what} offset, and no partition is assigned"
     if any(partition.error for partition in group.partitions):
         return "the offsets or the logs could not be read"
     if any(partition.out_of_range for partition in group.partitions):

@@ -854,6 +854,10 @@ BLIND = [replace(p, commits=(), timed=False, retention=None) for p in [*FINE, ST
         (group_verdict(uncommitted(), evidence([])), {"LAG": "unknown: nothing is committed yet"}),
         (judged([]), {"LAG": "unknown: no committed offset, and no partition is assigned"}),
         (
+            group_verdict(structs.replace(group([]), members=None), evidence([])),
+            {"LAG": "unknown: no committed offset is shown, and its members are unknown"},
+        ),
+        (
             judged([Part(0, 9, timed=False)], unknown={EvidenceSource.TIME: "timed out"}),
             {"RETENTION": "unknown: age of the first unread record: timed out"},
         ),
