@@ -156,7 +156,8 @@ def failures(
 ) -> Iterator[RowError]:
     if isinstance(parts.committed, KgroupError):
         yield RowError.of(parts.committed, group=parts.name)
-    broken = {topic: layout for topic in parts.topics if isinstance(layout := layouts.get(topic), KgroupError)}
+    topics = {*parts.topics, *(parts.streams.changelog_topics if parts.streams else ())}
+    broken = {topic: layout for topic in topics if isinstance(layout := layouts.get(topic), KgroupError)}
     rows = {partition.topic for partition in group.partitions if partition.error} if broken else set()
     for topic, error in sorted(broken.items()):
         # A topic that is subscribed to but does not exist yet is no read error.

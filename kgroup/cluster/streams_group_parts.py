@@ -15,26 +15,26 @@ from kgroup.support.errors import KgroupError, NotFound
 
 
 def changelog_topics(parts: Iterable[GroupParts]) -> set[str]:
-    return {
-        topic for each in parts if each.streams for sub in each.streams.subtopologies or () for topic in sub.changelogs
-    }
+    return {topic for each in parts if each.streams for topic in each.streams.changelog_topics}
 
 
 def with_partitions(parts: GroupParts, layouts: Layouts) -> GroupParts:
     """The parts of a group; of a streams group, with its members' active tasks as partitions.
 
     A task has the partition of its number of each topic that its subtopology reads. A topic that has fewer partitions
-    than others has none for the later tasks. Of a topic that was not read, all are assumed to be there.
+    than others has none for the later tasks. Of a topic that was not read, all are assumed to be there; that none is
+    missing is known if all were read.
     """
     streams = parts.streams
     if streams is None:
         return parts
     of_topics = {topic: layouts[topic] for topic in streams.topics if topic in layouts}
     missing = tuple(sorted(topic for topic, layout in of_topics.items() if isinstance(layout, NotFound)))
+    unread = any(isinstance(layout, KgroupError) for layout in of_topics.values())
     streams = replace(
         streams,
         counts={topic: len(each.leaders) for topic, each in of_topics.items() if isinstance(each, TopicLayout)},
-        missing=missing if of_topics else None,
+        missing=missing or (() if of_topics and not unread else None),
     )
     members = parts.described.members
     if members is not None:

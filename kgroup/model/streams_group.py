@@ -111,7 +111,7 @@ class StreamsGroup(msgspec.Struct, frozen=True):
 
     ``subtopologies`` is None if the brokers do not show the topology; ``members`` are by member id. ``counts`` are the
     numbers of partitions of its topics, as far as they were read; ``missing`` are source topics that do not exist, None
-    if it was not read. ``changelogs`` are read for the page of the group alone.
+    if none was found and not all were read. ``changelogs`` are read for the page of the group alone.
     """
 
     topology_epoch: int | None
@@ -125,6 +125,10 @@ class StreamsGroup(msgspec.Struct, frozen=True):
     def topics(self) -> tuple[str, ...]:
         """The topics that it reads: its input, and repartition topics."""
         return tuple(dict.fromkeys(topic for each in self.subtopologies or () for topic in each.inputs))
+
+    @property
+    def changelog_topics(self) -> tuple[str, ...]:
+        return tuple(topic for each in self.subtopologies or () for topic in each.changelogs)
 
     @property
     def tasks(self) -> tuple[StreamsTask, ...]:

@@ -70,16 +70,17 @@ def test_a_task_has_its_partition_of_each_topic_that_has_one() -> None:
         [("orders", (2,))],
     ]
     assert known.streams is not None
-    # The partitions of its repartition topic may not be seen: the member's task is known.
+    # The partitions of its repartition topic may not be seen, nor whether it exists: the member's task is known.
     assert list(map(str, known.streams.tasks)) == ["0_0", "0_1", "0_2", "1_0"]
     assert list(map(str, known.streams.without_owner)) == ["0_1"]
-    assert known.streams.missing == ()
+    assert known.streams.missing is None
 
 
 def test_topics_that_do_not_exist_are_named() -> None:
     known = with_partitions(parts(streams(JOIN, LOOKUP)), {"orders": LAYOUTS["orders"], "clicks": NotFound("gone")})
     assert known.streams is not None
     assert known.streams.missing == ("clicks",)
+    assert with_partitions(parts(streams(LOOKUP)), LAYOUTS).described.streams.missing == ()  # type: ignore[union-attr]
     assert list(map(str, known.streams.tasks)) == ["0_0", "0_1", "0_2", "10_0", "10_1", "10_2"]
 
 
