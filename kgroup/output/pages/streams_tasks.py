@@ -20,6 +20,7 @@ _COLUMNS = (
     Column("RESTORE", right=True),
 )
 _SPARSE = frozenset({"STANDBY", "WARM-UP", "TASK-LAG", "CHANGELOG", "SIZE", "RESTORE"})
+_NO_SIZE = "SIZE unknown: the brokers did not show it (it needs DESCRIBE on the Cluster)"
 _REPORTED = "TASK-LAG: changelog records that the nearest copy has not read, as its member reported up to 60s ago"
 
 
@@ -37,6 +38,9 @@ def task_blocks(
         yield Text((f"{len(ranked) - len(shown)} more: --members shows every task",))
     if any(each.lag is not None for each in shown):
         yield Text((_REPORTED,))
+    logs = [streams.changelogs[each.task] for each in shown if each.task in streams.changelogs]
+    if any(each.size is None and each.records is not None for each in logs):
+        yield Text((_NO_SIZE,))
     yield BlankLine()
 
 

@@ -58,6 +58,14 @@ def test_each_task_with_its_members_and_its_state() -> None:
     assert title(counting()) == "wc  Stable  streams  epoch 4"
 
 
+def test_sizes_that_the_brokers_do_not_show() -> None:
+    unsized = replace(STREAMS, changelogs={FIRST: Changelogs(5000, None), SECOND: Changelogs(0, None)})
+    lines = drawn(counting(unsized), rate=1024)
+    assert not any("RESTORE" in line for line in lines)
+    assert "SIZE unknown: the brokers did not show it (it needs DESCRIBE on the Cluster)" in lines
+    assert not any("SIZE unknown" in line for line in drawn(counting()))
+
+
 def test_a_member_with_a_copy_of_the_state_is_not_idle() -> None:
     assert "2 members, none idle, sticky assignor" in " ".join(drawn(counting()))
     without = replace(STREAMS, members={"a-id": having((FIRST,)), "b-id": having(())})
