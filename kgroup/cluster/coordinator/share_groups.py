@@ -14,6 +14,7 @@ from kafka.protocol.api_message import ApiMessage
 from kgroup.cluster.broker_errors import (
     COORDINATOR_NOT_AVAILABLE,
     NONE,
+    UNSUPPORTED_VERSION,
     group_error,
     topic_error,
 )
@@ -70,7 +71,7 @@ async def describe_share(
         _SHARE_GROUP_DESCRIBE,
         lambda ids: ShareGroupDescribeRequest(group_ids=ids, include_authorized_operations=False),
         _description,
-        _switched_off,
+        {UNSUPPORTED_VERSION: _switched_off},
         up_to_date=up_to_date,
     )
 

@@ -7,10 +7,12 @@ from typing import Any
 
 from kafka.protocol.api_message import ApiMessage
 
+from kgroup.cluster.broker_errors import TOPIC_AUTHORIZATION_FAILED, UNSUPPORTED_VERSION
 from kgroup.cluster.coordinator import schemas
 from kgroup.cluster.coordinator.described_kind import describe_kind
 from kgroup.cluster.coordinator.groups import GroupCoordinators, GroupDescription
 from kgroup.model.groups import Member
+from kgroup.model.kafka_tools import acl_hint
 from kgroup.model.streams_group import (
     STREAMS,
     STREAMS_OFF,
@@ -20,7 +22,7 @@ from kgroup.model.streams_group import (
     Subtopology,
     TaskRole,
 )
-from kgroup.support.errors import KgroupError, Refused
+from kgroup.support.errors import KgroupError, NotAuthorized, Refused
 
 _STREAMS_GROUP_DESCRIBE = 89
 _UNKNOWN = (1 << 63) - 1
@@ -49,7 +51,7 @@ async def describe_streams(
         _STREAMS_GROUP_DESCRIBE,
         lambda ids: StreamsGroupDescribeRequest(group_ids=ids, include_authorized_operations=False),
         _description,
-        _switched_off,
+        {UNSUPPORTED_VERSION: _switched_off, TOPIC_AUTHORIZATION_FAILED: _hidden},
         up_to_date=up_to_date,
     )
 
@@ -132,4 +134,12 @@ def _switched_off() -> Refused:
         "streams groups are switched off in this cluster (streams.version=0)",
         code=STREAMS_OFF,
         hint="kafka-features.sh --bootstrap-server BROKER upgrade --feature streams.version=1",
+    )
+
+
+def _hidden() -> NotAuthorized:
+    return NotAuthorized(
+        "no DESCRIBE on a topic of this group, internal ones included, so the broker shows neither its members nor its "
+        "topology (KIP-1071)",
+        hint=acl_hint("Describe", "topic", "..."),
     )
