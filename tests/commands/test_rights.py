@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from kafka.admin import ACL, ACLOperation, ResourceType
@@ -140,6 +141,107 @@ def test_deliveries_of_a_share_group(bob: Bob, settled: KafkaWorld) -> None:
     bob.may(*EVERYTHING, group("shared"), state)
     assert deliveries() == (None, {0})
     settled.delete_group("shared")  # other tests list all groups
+
+
+REPARTITION, CHANGELOG = topic("counts-by-repartition"), topic("counts-store-changelog")
+INTERNAL = (group("counts"), REPARTITION, CHANGELOG)
+
+
+@pytest.fixture
+def counts(settled: KafkaWorld) -> Iterator[str]:
+    """A streams group with a member: it reads ``open`` and its repartition topic, and has a changelog."""
+
+    def join(*, stopped: bool = False) -> str:
+        own = {"repartition": REPARTITION[1], "changelog": CHANGELOG[1]}
+        settled.streams_group("counts", "open", **own, stopped=stopped)
+        return settled.groups()["counts"][1]
+
+    join(stopped=True)
+    wait_for(lambda: {REPARTITION[1], CHANGELOG[1]} <= settled.topics(), "its internal topics")
+    settled.commit("counts", {("open", 0): 2, ("open", 1): 0, (REPARTITION[1], 0): 0})
+    wait_for(lambda: join() == "stable", "counts")
+    yield "counts"
+    join(stopped=True)
+    settled.delete_group("counts")  # other tests list all groups
+
+
+def test_topics_of_a_streams_group(bob: Bob, counts: str) -> None:
+    """Without DESCRIBE on one of them, also an internal one, the broker hides members and topology: said of each verb.
+
+    Commits stay known, but for those on that topic. That a topic is missing, or a task without an owner, is not said.
+    """
+
+    def rows(document: dict[str, Any]) -> dict[tuple[str, int], int | None]:
+        return {(row["topic"], row["partition"]): row["lag"] for row in document["partitions"]}
+
+    bob.may(*EVERYTHING, *INTERNAL)
+    (whole,) = bob("describe", counts, "-o", "json").data
+    assert rows(whole) == {("open", 0): 3, ("open", 1): 0, (REPARTITION[1], 0): 0}
+    assert [task["changelog_size_bytes"] for task in whole["streams"]["all_tasks"]] == [0, 0]
+    for missing in (topic("open"), REPARTITION, CHANGELOG):
+        bob.may(*without(missing), *(right for right in INTERNAL if right != missing))
+        found = bob("describe", counts, "-o", "json", exit_code=7)
+        (document,), (error,) = found.data, found.json["errors"]
+        assert (error["group"], error["code"]) == (counts, "not-authorized")
+        assert "internal ones included" in error["message"]
+        assert (document["type"], document["members"], document["streams"]) == ("streams", None, None)
+        assert rows(document) == {place: lag for place, lag in rows(whole).items() if place[0] != missing[1]}
+        hidden = [place for place in rows(whole) if place[0] == missing[1]]
+        assert [(each["topic"], each["partition"]) for each in document["hidden_commits"]] == hidden
+        assert document["verdict"]["conclusion"] is None
+        assert "members unknown" in bob("describe", counts, exit_code=7).stdout
+        checked = bob("lag", counts, "--max-lag", "3", exit_code=7).stdout
+        assert ("FAILED  counts: lag unknown" in checked) == bool(hidden), "no bound holds where commits are hidden"
+        (diagnosed,) = bob("doctor", counts, "-o", "json", exit_code=7).data
+        assert diagnosed["findings"] == []
+        why = {item["rule"]: item["reason"] for item in diagnosed["unchecked_rules"]}
+        assert why["streams-tasks-without-owner"] == why["streams-other-topology"] == "its members may not be seen"
+    bob.may(*without(CLUSTER), *INTERNAL)
+    page = bob("describe", counts).stdout
+    assert "SIZE unknown: the brokers did not show it (it needs DESCRIBE on the Cluster)" in page
+    bob.may(*EVERYTHING, REPARTITION, CHANGELOG)
+    for verb in ("describe", "lag", "doctor"):
+        assert "no DESCRIBE on this group" in bob(verb, counts, exit_code=4).stderr
+        assert [row["group"] for row in bob(verb, counts, "idle", "-o", "json", exit_code=7).data] == ["idle"]
+
+
+def test_topics_of_a_streams_group_in_the_log(bob: Bob, counts: str) -> None:
+    """Read from the log, the topology is known; each topic that may not be described costs its own rows."""
+    log = ("describe", counts, "--from-log")
+    bob.may(*without(topic("open")), *INTERNAL)
+    found = bob(*log, "-o", "json", exit_code=7)
+    (document,) = found.data
+    assert [(each["topic"], each["code"]) for each in found.json["errors"]] == [("open", "not-authorized")]
+    lags = {(row["topic"], row["partition"]): (row["lag"], row["error_code"]) for row in document["partitions"]}
+    assert lags["open", 0] == (None, "not-authorized")
+    assert lags[REPARTITION[1], 0] == (0, None)
+    assert document["streams"]["missing_topics"] is None
+    assert " 2 tasks" not in bob(*log, exit_code=7).stdout, "how many partitions there are is not known"
+    bob.may(*EVERYTHING, group(counts), REPARTITION)
+    found = bob(*log, "-o", "json", exit_code=7)
+    assert [(each["topic"], each["code"]) for each in found.json["errors"]] == [(CHANGELOG[1], "not-authorized")]
+    assert {task["changelog_record_count"] for task in found.data[0]["streams"]["all_tasks"]} == {None}
+    bob.may(*without(HISTORY), *INTERNAL)
+    denied = bob(*log, exit_code=4)
+    assert (denied.stdout, "no READ on Topic" in denied.stderr) == ("", True)
+
+
+def test_a_streams_group_that_waits_for_a_topic_that_may_not_be_described(bob: Bob, settled: KafkaWorld) -> None:
+    """It is NotReady, which the listing tells; whether the topic is there, is not known: no verb says that it is."""
+    settled.streams_group("waits", "absent")
+    bob.may(*EVERYTHING, group("waits"))
+    for words in (("describe", "waits"), ("lag", "waits"), ("describe", "waits", "--from-log")):
+        page = bob(*words, exit_code=7).stdout
+        assert "a topic of its topology is missing, or its number of partitions does not fit" in page
+        assert "no partition is assigned" not in page or "--from-log" in words
+    (diagnosed,) = bob("doctor", "waits", "-o", "json", exit_code=7).data
+    (finding,) = diagnosed["findings"]
+    assert (finding["rule"], finding["numbers"]) == ("streams-not-ready", {"missing_topic_count": 0})
+    assert "its members and its topology may not be seen" in finding["evidence"]
+    bob.may(*EVERYTHING, group("waits"), topic("absent"))
+    assert "until these source topics exist: absent" in bob("describe", "waits").stdout
+    settled.streams_group("waits", "absent", stopped=True)
+    settled.delete_group("waits")
 
 
 def test_all_rights(bob: Bob) -> None:

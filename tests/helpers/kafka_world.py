@@ -279,13 +279,17 @@ class KafkaWorld:
         body = _text(group) + _text("m" * 22) + struct.pack(">i", 0) + b"\0" + b"\2" + _text(topic) + b"\0"
         self._heartbeat(76, 1, body, f"share group {group}")
 
-    def streams_group(self, group: str, topic: str, *, stopped: bool = False) -> None:
+    def streams_group(
+        self, group: str, topic: str, *, repartition: str = "", changelog: str = "", stopped: bool = False
+    ) -> None:
         """A streams group (KIP-1071) of one member, by StreamsGroupHeartbeats by hand; ``stopped``: it left again.
 
+        The broker makes its internal topics, of as many partitions as the topic has (a repartition topic has one).
         Commits of an Empty group of consumers stay when it becomes one.
         """
-        # A subtopology that reads the topic: no patterns, no topics of its own, nothing copartitioned.
-        reading = b"\2" + _text("0") + b"\2" + _text(topic) + b"\1" * 5 + b"\0"
+        # A subtopology that reads the topic: no patterns, writes no repartition topic, nothing copartitioned.
+        changelogs, repartitions = _internal(changelog, 0), _internal(repartition, 1)
+        reading = b"\2" + _text("0") + b"\2" + _text(topic) + b"\1" + changelogs + b"\1" + repartitions + b"\1" + b"\0"
         topology = b"\1" + struct.pack(">i", 0) + reading + b"\0"
         no_tasks, process, no_endpoint, no_tags, no_offsets = b"\1" * 3, _text("p" * 22), b"\xff", b"\1", b"\0" * 2
 
@@ -400,6 +404,11 @@ class KafkaWorld:
 def _text(value: str) -> bytes:
     """A compact string of a request."""
     return bytes([len(value.encode()) + 1]) + value.encode()
+
+
+def _internal(topic: str, partitions: int) -> bytes:
+    """A list of no internal topic of a subtopology, or of this one, without settings and of the default replication."""
+    return b"\2" + _text(topic) + struct.pack(">ih", partitions, 0) + b"\1\0" if topic else b"\1"
 
 
 def partitions_of(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, int]]:
