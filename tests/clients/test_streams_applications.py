@@ -15,6 +15,7 @@ from tests.helpers.command_line import CommandLine
 from tests.helpers.java import JavaClients
 from tests.helpers.kafka_tools import STREAMS_GROUPS, KafkaTools
 from tests.helpers.kafka_world import KafkaWorld
+from tests.helpers.streams_tool import assert_same_figures
 from tests.helpers.waiting import wait_for
 
 pytestmark = pytest.mark.soak
@@ -75,53 +76,12 @@ def rows(kafka_tool: KafkaTools, bootstrap: str, group: str, *words: str) -> lis
     return [line for line in said.stdout.splitlines() if line.startswith(group)]
 
 
-def tasks_of(text: str, role: str) -> list[str]:
-    """``ACTIVE: 0:[0,1]; 1:[0]; `` of Kafka's tool as the names of tasks."""
-    found = re.search(rf"(?<![A-Z-]){role}: ((?:\d+:\[[\d,]+\]; )+)", text + " ")
-    parts = re.findall(r"(\d+):\[([\d,]+)\]", found[1]) if found else []
-    return sorted(f"{subtopology}_{number}" for subtopology, numbers in parts for number in numbers.split(","))
-
-
 def test_figures_are_those_of_the_tool(
     kgroup: CommandLine, kafka_tool: KafkaTools, world: KafkaWorld, running: Application
 ) -> None:
     document = wait_for(partial(settled, kgroup, 2), "two instances", 60)
 
-    (state,) = rows(kafka_tool, world.bootstrap, COUNTS, "--state")
-    assert state.split()[3:] == [
-        *(document[key] for key in ("assignor", "state")),
-        *(str(document[key]) for key in ("group_epoch", "assignment_epoch")),
-        "2",
-    ]
-    of_members = {line.split()[3]: line for line in rows(kafka_tool, world.bootstrap, COUNTS, "--members")}
-    shown = {member["member_id"]: member for member in document["streams"]["members"]}
-    assert shown.keys() == of_members.keys()
-    for member in document["members"]:
-        words, known = of_members[member["member_id"]], shown[member["member_id"]]
-        assert words.split()[1:8] == [
-            str(document["assignment_epoch"]),
-            str(known["topology_epoch"]),
-            member["member_id"],
-            member["protocol"],
-            str(member["member_epoch"]),
-            known["process_id"],
-            member["client_id"],
-        ]
-        for role in ("active", "standby", "warmup"):
-            assert known["tasks"][role] == tasks_of(words, role.upper())
-            assert known["target_tasks"][role] == tasks_of(words, f"TARGET-{role.upper()}")
-    offsets = {tuple(line.split()[1:]) for line in rows(kafka_tool, world.bootstrap, COUNTS, "--offsets")}
-    assert offsets == {
-        (
-            row["topic"],
-            str(row["partition"]),
-            str(row["committed"]),
-            str(row["leader_epoch"]) if row["leader_epoch"] is not None else "-",
-            str(row["log_end"]),
-            str(row["lag"]),
-        )
-        for row in document["partitions"]
-    }
+    assert_same_figures(document, partial(rows, kafka_tool, world.bootstrap, COUNTS))
     assert {row["topic"] for row in document["partitions"]} == {ORDERS, REPARTITION}
     owners = {(row["topic"], row["partition"]): row["member_id"] for row in document["partitions"]}
     active = {task["task"]: task["active_member_id"] for task in document["streams"]["all_tasks"]}
