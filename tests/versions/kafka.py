@@ -104,6 +104,11 @@ class Kafka:
             if row["START-OFFSET"] != "-"
         }
 
+    def lines_of_streams(self, group: str, word: str) -> list[str]:
+        """Those of kafka-streams-groups.sh ``--describe --verbose`` and this option, without the header."""
+        said = self._run(_OF_KINDS["streams"], "--describe", "--group", group, "--verbose", word)
+        return [line for line in said.splitlines() if line.split()[:1] == [group]]
+
     def states(self) -> dict[str, tuple[str, str, int]]:
         """``--describe --state``: state in lower case, assignor or ``-``, number of members."""
         rows = _table(self("--describe", "--all-groups", "--state", "--timeout", "30000"))

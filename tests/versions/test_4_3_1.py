@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from tests.helpers.share_consumers import ACCEPT, REJECT, RELEASE, sharer
 from tests.helpers.waiting import wait_for
 from tests.versions.kafka import Kafka
 from tests.versions.smoke import SMOKE, Stage
+from tests.versions.streams import check_application
 
 VERSION = "4.3.1"
 
@@ -92,3 +94,7 @@ def test_a_share_group(kgroup: CommandLine, kafka: Kafka) -> None:
     assert kafka.of_share_group(OTHER) == starts(kgroup, OTHER) == OF_OTHER
     kgroup("delete", JOBS, OTHER, "--execute")
     assert kafka.of_kind("share") == set()
+
+
+def test_a_streams_application(stage: Stage, tmp_path: Path) -> None:
+    check_application(stage.kafka, tmp_path)
