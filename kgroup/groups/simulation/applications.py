@@ -91,11 +91,11 @@ class Application(msgspec.Struct, frozen=True):
 
 
 class TaskStep(msgspec.Struct, frozen=True):
-    """An event of an application: instances ``join`` or ``leave``.
+    """What happens when instances leave, or join.
 
-    ``moved`` tasks run on another instance, ``needless`` of them without need: the balance of those that stay needs
-    less. ``reads`` are states that an instance reads because it has none of it, ``stopped`` tasks that do not run until
-    theirs is read.
+    ``moved`` tasks run on another instance. ``needless`` are those among them without which the others were even too,
+    the ones with the least state. ``reads`` are process ids with the tasks whose state that instance does not have yet.
+    ``stopped`` tasks do not run until it is read.
     """
 
     moved: frozenset[StreamsTask]
@@ -181,12 +181,13 @@ class ApplicationReport(msgspec.Struct, frozen=True):
 
 
 def instance_names(client_ids: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """A name for each process id: what the client ids of its threads begin with, else the process id."""
-    names = {process: {client_id.split(_THREAD)[0] for client_id in ids} for process, ids in client_ids.items()}
-    uses = Counter(name for each in names.values() for name in each)
+    """A name for each process id: what the client ids of all its threads, and of no other, begin with, else the id."""
+    stems = {process: {client_id.split(_THREAD)[0] for client_id in ids} for process, ids in client_ids.items()}
+    uses = Counter(stem for each in stems.values() for stem in each)
     return {
-        process: name if len(each) == 1 and uses[name := next(iter(each))] == 1 else process
-        for process, each in names.items()
+        process: stem if len(each) == 1 and uses[stem] == 1 else process
+        for process, each in stems.items()
+        for stem in list(each)[:1]
     }
 
 
@@ -301,20 +302,16 @@ def _needless_reads(step: TaskStep) -> list[StreamsTask]:
 
 
 def _leaving(application: Application, change: GroupChange) -> tuple[str, ...]:
-    """The process ids of the instances that leave."""
+    """The process ids of the instances that leave: those that are named, or the last ones by name."""
     names = application.names
     ordered = sorted(application.instances, key=lambda process: numbers_apart(names[process]))
-    count = change.remove or len(change.leaving)
-    if change.leaving:
-        chosen = tuple(dict.fromkeys(_instance(application, name) for name in change.leaving))
-    else:
-        chosen = tuple(ordered[len(ordered) - change.remove :]) if change.remove <= len(ordered) else ()
-    if count > len(ordered) or len(chosen) == len(ordered):
+    leaving = tuple(dict.fromkeys(_instance(application, name) for name in change.leaving))
+    if (count := len(leaving) or change.remove) >= len(ordered):
         raise Refused(
             f"{application.group} has {plural(len(ordered), 'instance')}: {count} cannot be removed, one has to stay",
             code=TOO_FEW_MEMBERS,
         )
-    return chosen
+    return leaving or tuple(ordered[len(ordered) - count :])
 
 
 def _instance(application: Application, name: str) -> str:
