@@ -129,6 +129,7 @@ FIRST = (
     "commands/test_catchup_where",
     "sandbox/test_cluster",
     "commands/test_coordinator_moves",
+    "clients/test_share_consumers",
     "commands/test_delete",
     "commands/test_migrate_watch",
     "catchup/service/test_release",
