@@ -2,4 +2,4 @@
 
 import pytest
 
-pytest.register_assert_rewrite("tests.versions.smoke")
+pytest.register_assert_rewrite("tests.versions.smoke", "tests.versions.shares")
