@@ -95,11 +95,14 @@ class Kafka:
         """What kafka-share-groups.sh or kafka-streams-groups.sh lists."""
         return set(self._run(_OF_KINDS[kind], "--list").split())
 
-    def of_share_group(self, group: str) -> dict[tuple[str, int], tuple[int, int]]:
+    def of_share_group(self, group: str) -> dict[tuple[str, int], tuple[int, int | None]]:
         """Start offset and lag by partition, of kafka-share-groups.sh --describe, where there are any."""
         rows = _table(self._run(_OF_KINDS["share"], "--describe", "--group", group, "--timeout", "30000"))
         return {
-            (row["TOPIC"], int(row["PARTITION"])): (int(row["START-OFFSET"]), int(row["LAG"]))
+            (row["TOPIC"], int(row["PARTITION"])): (
+                int(row["START-OFFSET"]),
+                int(row["LAG"]) if row["LAG"] != "-" else None,
+            )
             for row in rows
             if row["START-OFFSET"] != "-"
         }
