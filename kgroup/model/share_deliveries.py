@@ -6,6 +6,7 @@ Who holds a record now is never written. What lies below the start offset is don
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 
 import msgspec
 
@@ -47,18 +48,38 @@ class DeliveryBatch(msgspec.Struct, frozen=True, gc=False):
         return self.is_retried and limit is not None and self.count >= limit - 1
 
 
+class FailedDeliveries(msgspec.Struct, frozen=True, gc=False):
+    """The times (ms since 1970) at which successive deliveries of the offsets [first, last] ended, none accepted."""
+
+    first: int
+    last: int
+    ended_ms: tuple[int, ...]
+
+    def outlast(self, lock_ms: int) -> bool:
+        """Whether two of them or more ended a lock's length, or more, after the one before.
+
+        One that ends with its lock never takes less. A consumer that releases, and stays away for so long, looks alike.
+        """
+        return sum(end - before >= lock_ms for before, end in pairwise(self.ended_ms)) >= _SEVERAL
+
+
+_SEVERAL = 2
+
+
 class PartitionDeliveries(msgspec.Struct, frozen=True):
     """Batches that do not overlap, in the order of their offsets; below ``start`` only archived ones.
 
     ``start`` is the start offset, None before the first record is done. ``since_ms`` is the time from which on the log
     has everything; older records that were archived, and are below the start offset, are not known. ``done`` is how
-    many records from the start offset on are done, None if it is not known.
+    many records from the start offset on are done, None if it is not known. ``failed`` are offsets whose deliveries
+    failed one after the other, as far as the log has it.
     """
 
     start: int | None = None
     batches: tuple[DeliveryBatch, ...] = ()
     since_ms: int | None = None
     done: int | None = None
+    failed: tuple[FailedDeliveries, ...] = ()
 
     def lag(self, log_end: int) -> int | None:
         """The records that are not done, as the broker counts them; None if it is not known."""

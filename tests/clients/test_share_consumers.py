@@ -147,5 +147,6 @@ def test_killed_and_slow(
         assert [line for line in clients.said("slow") if line.startswith("3 ")] == ["3 x2", "3 x3", "3 x4"]
         assert [count for first, last, _, count in jobs.written if first <= 3 <= last] == [1, 2, 3, 4]
         assert jobs.findings() == {
-            "share-archived": {"offset_count": done["archived_count"], "at_limit_count": done["archived_count"]}
+            "share-archived": {"offset_count": done["archived_count"], "at_limit_count": done["archived_count"]},
+            "share-lock": {"offset_count": done["archived_count"], "lock_ms": LOCK_MS},
         }

@@ -94,7 +94,9 @@ class _StateScan:
     def _state(self, records: list[RawRecord]) -> PartitionDeliveries | str:
         stopped = self._scan.stopped
         try:
-            state = fold((decode(each.key, each.value) for each in reversed(records)), self._scan.oldest_ms)
+            state = fold(
+                (decode(each.key, each.value, each.timestamp_ms) for each in reversed(records)), self._scan.oldest_ms
+            )
         except MalformedRecord as error:
             return f"{self._scan.name} {error.message}"
         if state is not None or stopped is None:

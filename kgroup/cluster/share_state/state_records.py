@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from kgroup.cluster.byte_reader import FAULTS, ByteReader, MalformedRecord, raw_topic_id
 from kgroup.cluster.offsets_topic.decode import key_prefix
-from kgroup.model.share_deliveries import DeliveryBatch, DeliveryState, PartitionDeliveries
+from kgroup.model.share_deliveries import DeliveryBatch, DeliveryState, FailedDeliveries, PartitionDeliveries
 
 SNAPSHOT, UPDATE = 0, 1
 """The int16 at the start of a key. Group, topic id and partition follow."""
@@ -34,13 +34,14 @@ class StateWritten(msgspec.Struct, frozen=True):
     """A snapshot replaces the state, an update is laid over it.
 
     ``start`` None: a snapshot has no start offset yet, an update does not change it. ``done`` is how many records from
-    the start offset on are done, None before Kafka 4.2.
+    the start offset on are done, None before Kafka 4.2. ``at_ms`` is when the broker wrote it.
     """
 
     is_snapshot: bool
     start: int | None
     batches: tuple[DeliveryBatch, ...]
     done: int | None = None
+    at_ms: int | None = None
 
 
 def key_tail(group: str, topic_id: str, partition: int) -> bytes:
@@ -48,7 +49,7 @@ def key_tail(group: str, topic_id: str, partition: int) -> bytes:
     return key_prefix(SNAPSHOT, group)[_TYPE_BYTES:] + raw_topic_id(topic_id) + partition.to_bytes(4)
 
 
-def decode(key: bytes, value: bytes | None) -> StateWritten:
+def decode(key: bytes, value: bytes | None, at_ms: int | None = None) -> StateWritten:
     """The record of a snapshot or an update; deleted is as a snapshot without a state. Raises MalformedRecord."""
     is_snapshot = int.from_bytes(key[:_TYPE_BYTES]) == SNAPSHOT
     if value is None:
@@ -65,7 +66,7 @@ def decode(key: bytes, value: bytes | None) -> StateWritten:
         done = -1 if raw_done is None else ByteReader(raw_done).i32()
     except FAULTS as error:
         raise MalformedRecord(f"a share state cannot be decoded: {error}") from error
-    return StateWritten(is_snapshot, start if start >= 0 else None, batches, done if done >= 0 else None)
+    return StateWritten(is_snapshot, start if start >= 0 else None, batches, done if done >= 0 else None, at_ms)
 
 
 def _batch(reader: ByteReader) -> DeliveryBatch:
@@ -80,7 +81,9 @@ def fold(records: Iterable[StateWritten], since_ms: int | None = None) -> Partit
     """The state after these records of one partition, in log order; None without a snapshot among them."""
     start, done, known = None, None, False
     layers: list[DeliveryBatch] = []
+    failures: dict[int, tuple[DeliveryBatch, tuple[int, ...]]] = {}
     for record in records:
+        _add_failures(failures, record)
         if record.is_snapshot:
             # From its start offset on it has all; before, only what is archived is of use, and stays so.
             layers = list(_below(record.start or 0, (each for each in layers if each.is_archived)))
@@ -102,7 +105,21 @@ def fold(records: Iterable[StateWritten], since_ms: int | None = None) -> Partit
             batches[-1] = replace(last, last=each.last)
         else:
             batches.append(each)
-    return PartitionDeliveries(start, tuple(batches), since_ms, done)
+    failed = tuple(
+        FailedDeliveries(each.first, each.last, ended_ms) for each, ended_ms in failures.values() if len(ended_ms) > 1
+    )
+    return PartitionDeliveries(start, tuple(batches), since_ms, done, failed)
+
+
+def _add_failures(failures: dict[int, tuple[DeliveryBatch, tuple[int, ...]]], record: StateWritten) -> None:
+    """Add when these deliveries ended, by first offset. With what a consumer accepts, it writes what it releases."""
+    if record.is_snapshot or record.at_ms is None:
+        return
+    by_consumer = any(each.state is DeliveryState.ACKNOWLEDGED for each in record.batches)
+    for each in record.batches:
+        before, ended_ms = failures.get(each.first, (None, ()))
+        follows = before is not None and (before.last, before.count + 1) == (each.last, each.count)
+        failures[each.first] = each, () if by_consumer else (*(ended_ms if follows else ()), record.at_ms)
 
 
 def _below(end: int, batches: Iterable[DeliveryBatch]) -> Iterator[DeliveryBatch]:

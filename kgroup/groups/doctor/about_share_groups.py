@@ -16,6 +16,7 @@ from kgroup.groups.doctor.snapshot import GroupSnapshot
 from kgroup.groups.verdict.plain import members_sentence
 from kgroup.model.share_deliveries import Deliveries
 from kgroup.model.share_group import ShareSettings
+from kgroup.support.durations import format_duration
 from kgroup.support.quoting import quote
 from kgroup.support.units import human_count, plural, some_of
 
@@ -53,6 +54,13 @@ LAST_ATTEMPTS = Rule(
     "share-last-attempts",
     "records of a share group are on the last delivery before they are archived",
     "KIP-932: share.delivery.count.limit",
+    scope=RuleScope.SHARE,
+)
+
+LOCK = Rule(
+    "share-lock",
+    "deliveries of a share group end when their lock does, or later, again and again",
+    "KIP-932: share.record.lock.duration.ms",
     scope=RuleScope.SHARE,
 )
 
@@ -200,6 +208,33 @@ def share_last_attempts(snapshot: GroupSnapshot) -> Answer:
         remedy="find out why its consumers fail at them, or do not finish them within their lock",
         numbers={"offset_count": sum(counts.values()), "delivery_limit_count": limit},
         affected=sorted(counts, key=counts.__getitem__, reverse=True),
+        commands=(kgroup_command("peek", snapshot.group.name),),
+    )
+
+
+def share_lock(snapshot: GroupSnapshot) -> Answer:
+    """Records whose deliveries all lasted a lock's length: who held them, and whether it still does, is not written."""
+    settings, deliveries = _settings(snapshot), _deliveries(snapshot)
+    if settings is None:
+        return LOCK.unknown(_why(snapshot))
+    if (lock_ms := settings.lock_ms) is None:
+        return LOCK.unknown("the duration of the lock is not known")
+    outlasted = {
+        str(tp): sum(each.last - each.first + 1 for each in state.failed if each.outlast(lock_ms))
+        for tp, state in deliveries.partitions.items()
+    }
+    places = [place for place, count in outlasted.items() if count]
+    if not places:
+        return _incomplete(LOCK, deliveries)
+    count = sum(outlasted.values())
+    return LOCK.finding(
+        Severity.WARNING,
+        f"{plural(count, 'offset')} of {some_of(places)} came back {format_duration(lock_ms / 1000)} or more after the "
+        "time before, again and again: as long as their lock lasts. A consumer needs longer for them, or stays away",
+        remedy="what it accepts after the lock does not count: raise share.record.lock.duration.ms above the longest "
+        "time for the records of a poll, or lower max.poll.records",
+        numbers={"offset_count": count, "lock_ms": lock_ms},
+        affected=places,
         commands=(kgroup_command("peek", snapshot.group.name),),
     )
 

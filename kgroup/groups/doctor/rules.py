@@ -82,6 +82,7 @@ SHARE_RULES: tuple[tuple[Rule, OfGroup], ...] = (
     (about_share_groups.GROUP_ID, about_share_groups.share_group_id),
     (about_share_groups.ARCHIVED, about_share_groups.share_archived),
     (about_share_groups.LAST_ATTEMPTS, about_share_groups.share_last_attempts),
+    (about_share_groups.LOCK, about_share_groups.share_lock),
     (about_share_groups.STARTS_AT_LATEST, about_share_groups.share_starts_at_latest),
     (about_share_groups.DEAD_LETTERS, about_share_groups.share_dead_letters),
 )

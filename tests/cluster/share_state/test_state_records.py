@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kgroup.cluster.byte_reader import MalformedRecord
 from kgroup.cluster.share_state.state_records import StateWritten, decode, fold, key_tail
@@ -135,3 +136,33 @@ def test_refuses(value: bytes, why: str) -> None:
 
 def test_a_deleted_state() -> None:
     assert decode(SNAPSHOT_KEY, None) == snapshot(None)
+
+
+def at(ms: int, *batches: DeliveryBatch) -> StateWritten:
+    return StateWritten(False, None, batches, at_ms=ms)
+
+
+@pytest.mark.parametrize(
+    ("records", "failed"),
+    [
+        ([at(0, batch(3, 4, RETRY, 1)), at(9, batch(3, 4, RETRY, 2))], [(3, 4, (0, 9))]),
+        ([at(0, batch(3, 4, RETRY, 1)), at(9, batch(3, 4, DEAD, 2))], [(3, 4, (0, 9))]),
+        ([at(0, batch(3, 4, RETRY, 1))], []),
+        # It was accepted, or released by a consumer that accepted others: that is not the end of a lock.
+        ([at(0, batch(3, 3, RETRY, 1)), at(9, batch(3, 3, RETRY, 2)), at(10, batch(3, 3, DONE, 3))], []),
+        ([at(0, batch(3, 3, RETRY, 1)), at(9, batch(3, 3, RETRY, 2), batch(7, 7, DONE, 1))], []),
+        # Other offsets, or a delivery that the log does not have, begin anew.
+        ([at(0, batch(3, 4, RETRY, 1)), at(9, batch(3, 3, RETRY, 2))], []),
+        (
+            [at(0, batch(3, 3, RETRY, 1)), at(9, batch(3, 3, RETRY, 3)), at(20, batch(3, 3, RETRY, 4))],
+            [(3, 3, (9, 20))],
+        ),
+        ([replace(snapshot(0, batch(3, 3, RETRY, 1)), at_ms=1), at(9, batch(3, 3, RETRY, 2))], []),
+    ],
+)
+def test_deliveries_that_failed_one_after_the_other(
+    records: list[StateWritten], failed: list[tuple[int, int, tuple[int, ...]]]
+) -> None:
+    state = fold([snapshot(0), *records])
+    assert state is not None
+    assert [(each.first, each.last, each.ended_ms) for each in state.failed] == failed

@@ -10,7 +10,13 @@ from kgroup.groups.doctor.snapshot import GroupSnapshot
 from kgroup.groups.lag.evidence import LagEvidence, PartitionEvidence
 from kgroup.model.groups import LogRange, Partition
 from kgroup.model.migration_facts import BrokerFacts
-from kgroup.model.share_deliveries import Deliveries, DeliveryBatch, DeliveryState, PartitionDeliveries
+from kgroup.model.share_deliveries import (
+    Deliveries,
+    DeliveryBatch,
+    DeliveryState,
+    FailedDeliveries,
+    PartitionDeliveries,
+)
 from kgroup.model.share_group import BrokerLag, DeadLetterTopic, ShareGroup, ShareSettings
 from tests.helpers.cases import described
 from tests.helpers.cases.doctor import CRITICAL, INFO, NOW, PARTLY, UNKNOWN, WARNING, Case, member, partition
@@ -51,6 +57,12 @@ def snapshot(
 def with_dead_letters(deliveries: Deliveries | None = None, **topic: Any) -> GroupSnapshot:
     settings = replace(SETTINGS, dead_letters=DeadLetterTopic("dlq.orders", **topic))
     return snapshot(DONE, settings=settings, deliveries=deliveries)
+
+
+def ended(*seconds: float, unread: str | None = None) -> Deliveries:
+    """Deliveries of two offsets of the first partition that failed at these times; its lock is of 30 s."""
+    failed = FailedDeliveries(4, 5, tuple(round(1000 * each) for each in seconds))
+    return Deliveries({DONE.tp: PartitionDeliveries(0, failed=(failed,))}, unread)
 
 
 def delivered(*batches: DeliveryBatch, unread: str | None = None) -> Deliveries:
@@ -131,5 +143,14 @@ CASES = (
     Case("share-last-attempts", "its limit is unknown", given(delivered(ON_LAST), UNLIMITED),
          UNKNOWN, "the delivery limit is not known"),
     Case("share-last-attempts", "its state cannot be read", given(NOT_READ), UNKNOWN, "could not be read"),
+    Case("share-lock", "released at once", given(ended(0, 1.2, 2.4, 3.6)), None),
+    Case("share-lock", "once late may be a consumer that was away", given(ended(0, 1.2, 45, 46)), None),
+    Case("share-lock", "each time after the lock", given(ended(0, 30.002, 75)), WARNING,
+         "2 offsets of orders:0 came back 30s or more after the time before, again and again: as long as their lock"),
+    Case("share-lock", "its settings are unknown", given(ended(0, 30, 60), None), UNKNOWN, "DESCRIBE_CONFIGS"),
+    Case("share-lock", "its lock is unknown", given(ended(0, 30, 60), replace(SETTINGS, lock_ms=None)), UNKNOWN,
+         "the duration of the lock is not known"),
+    Case("share-lock", "its state cannot be read", given(NOT_READ), UNKNOWN, "could not be read"),
+    Case("share-lock", "a part cannot be read", given(ended(0, 1, unread="too much")), PARTLY, "too much"),
     Case("share-last-attempts", "a part cannot be read", given(delivered(unread="too much")), PARTLY, "too much"),
 )  # fmt: skip
