@@ -156,23 +156,28 @@ class GroupCoordinators:
 
         A broker that does not answer is asked again until the deadline, or until the cluster no longer has it. Then its
         groups have moved: all brokers are asked again, and once more when the move has settled. After a round that
-        failed, a listing counts only if it began after all partitions were seen to have their coordinators.
+        failed, a listing counts only if it began after all partitions were seen to have their coordinators. If none
+        counts, the round with the fewest failures is the answer: the last one is cut short by the deadline.
         """
         complete = await self.can_describe_cluster()
         catch_up: Deadline | None = None
         retried = False
+        best: tuple[int, int] | None = None
         while True:
             began_s = time.monotonic()
-            (absent, behind), (groups, failures) = await self.client.gather(
+            (absent, behind), (listed, failed) = await self.client.gather(
                 [self._count_unready_partitions(), self._list_once()]
             )
-            if absent:
-                failures.append(partial(_no_coordinator, absent))
+            if best is None or (len(failed), absent) <= best:
+                best, groups, failures = (len(failed), absent), listed, failed
+                if absent:
+                    failures.append(partial(_no_coordinator, absent))
             catch_up = (catch_up or self._catch_up()) if behind else None
-            retry = failures or (catch_up is not None and not catch_up.passed)
+            retry = failed or absent or (catch_up is not None and not catch_up.passed)
             if self.client.deadline.passed or not (retry or retried or self._has_moved(began_s)):
                 break
             retried = bool(retry)
+            best = best if best != (0, 0) else None  # no failure of it says that groups may be missing
             if retry:
                 self.client.note_move()
             await self.client.sleep(RETRY_PAUSE_S if retry else SETTLING_S)

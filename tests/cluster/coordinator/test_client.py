@@ -141,6 +141,18 @@ def test_a_listing_that_began_before_all_coordinators_were_ready_does_not_count(
     assert listing.failures == ()
 
 
+def test_a_listing_that_the_deadline_cuts_short_does_not_count() -> None:
+    """A broker is gone for good: the last of many rounds has no time left for the others."""
+    client = NoBrokers(Deadline.after(2 * SETTLING_S))
+    client.refresh_takes_s = SETTLING_S
+    rounds = Rounds(client, (3, {"a"}), (3, {"a", "b"}), (9, set()), (9, set()), (9, set()))
+
+    listing = asyncio.run(rounds.list_groups())
+
+    assert [group.name for group in listing.groups] == ["a", "b"]
+    assert [str(failure).split(" ")[3] for failure in listing.failures] == ["3"]
+
+
 def test_at_the_deadline_what_was_read_counts() -> None:
     client = NoBrokers(Deadline.after(0))
     reading = Reading(client, moves=9)
