@@ -106,10 +106,13 @@ def test_leader_down_costs_its_rows_only(three: KafkaWorld, sandbox: Sandbox, na
 
 
 def test_all_groups_with_one_broker_dead(three: KafkaWorld, sandbox: Sandbox, name: Name) -> None:
-    """All groups move to the brokers that live; none is left out."""
+    """All groups move to the brokers that live; none is left out, and streams groups are not either."""
     topic = topic_on(three, name("orders"), 1, 2, 3)
     stem = name("svc")
-    groups = {f"{stem}-{number}" for number in range(12)}
+    streams = {f"{stem}-streams-{number}" for number in range(6)}
+    for group in streams:
+        three.streams_group(group, topic, stopped=True)
+    groups = streams | {f"{stem}-{number}" for number in range(12)}
     # When the second commit is acknowledged, all followers know that the first one is: any of them shows the group.
     for group in [*groups, *groups]:
         three.commit(group, {(topic, 0): 2})
@@ -120,6 +123,8 @@ def test_all_groups_with_one_broker_dead(three: KafkaWorld, sandbox: Sandbox, na
     described = CommandLine()("describe", "--all-groups", "--topic", topic, "--timeout", "60s", "-o", "json")
     assert {found["group"] for found in described.data} == groups
     assert {found["coordinator"]["id"] for found in described.data} <= BROKERS - {victim}
+    behind = CommandLine()("lag", "--type", "streams", "--topic", topic, "--timeout", "60s", "-o", "json").data
+    assert {found["group"]: found["lag"] for found in behind} == dict.fromkeys(streams, 3)
 
 
 def test_from_log_while_the_coordinator_is_stopped(three: KafkaWorld, sandbox: Sandbox, name: Name) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import secrets
 import socket
 import struct
@@ -305,11 +306,12 @@ class KafkaWorld:
             self._heartbeat(88, 0, body(-1, nothing), f"streams group {group} stopped")
 
     def _heartbeat(self, api_key: int, version: int, body: bytes, what: str) -> None:
-        """Send a request of the newer heartbeats, until no coordinator is missing."""
+        """Send a request of the newer heartbeats to each broker in turn, until the coordinator has taken it."""
         request = struct.pack(">hhih", api_key, version, 1, -1) + b"\0" + body
-        host, _, port = self.bootstrap.partition(",")[0].rpartition(":")
+        addresses = itertools.cycle(self.bootstrap.split(","))
 
         def joined() -> bool:
+            host, _, port = next(addresses).rpartition(":")
             with socket.create_connection((host, int(port)), 10) as connection:
                 connection.sendall(struct.pack(">i", len(request)) + request)
                 answer = connection.recv(4096)
