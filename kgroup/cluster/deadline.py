@@ -28,6 +28,10 @@ class Deadline(msgspec.Struct, frozen=True):
         """Milliseconds that remain, at least 1: clients read 0 as "no limit"."""
         return max(1, int(self.left_s * 1000))
 
+    def at_least(self, seconds: float) -> Deadline:
+        """This deadline, or one so many seconds from now, whichever is later."""
+        return Deadline(max(self.at, time.monotonic() + seconds))
+
     @property
     def passed(self) -> bool:
         return time.monotonic() >= self.at

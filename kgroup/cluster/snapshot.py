@@ -219,7 +219,7 @@ class Cluster(ClusterConnection):
         known = {name: query for name, query in read.items() if isinstance(query, StreamingQuery)}
         errors = [RowError.of(error, group=name) for name, error in read.items() if isinstance(error, KgroupError)]
         parts = [query_parts(name, query, offsets=request.offsets) for name, query in known.items()]
-        snapshot = self._ask(self._complete, parts, errors, (), request)
+        snapshot = self._ask(self._complete, self._client, parts, errors, (), request)
         groups = tuple(replace(group, query=known[group.name]) for group in snapshot.groups)
         return replace(snapshot, groups=groups)
 
@@ -233,7 +233,7 @@ class Cluster(ClusterConnection):
 
     async def _read_generations(self, groups: Sequence[str], budget_s: float) -> GenerationResults | None:
         layout = await offsets_topic_layout(self._client) if groups else None
-        return await self._generations(layout, groups, budget_s)
+        return await self._generations(self._client, layout, groups, budget_s)
 
     def lag_facts(self, groups: Sequence[Group], need: Need, back: LookBack) -> LagFacts:
         """The facts needed to judge the groups' lag, see ``kgroup.cluster.lag_reading``."""
@@ -268,7 +268,7 @@ class Cluster(ClusterConnection):
         async def read() -> Snapshot:
             layout = await offsets_topic_layout(self._client)
             parts = [_logged_parts(state, self._leader_of(state.name, layout)) for state in states]
-            snapshot = await self._complete(parts, [], (), replace(request, generation_budget_s=0))
+            snapshot = await self._complete(self._client, parts, [], (), replace(request, generation_budget_s=0))
             by_name = {state.name: state for state in states}
             dated = (
                 replace(group, generation=by_name[group.name].generation, leader=by_name[group.name].leader)
@@ -356,6 +356,8 @@ class Cluster(ClusterConnection):
             )
             described, committed = described | older, committed | commits
             errors += [RowError.of(behind_group(), group=name) for name in behind]
+        # A coordinator that is gone may have taken all the time: what the others answered is read to its end.
+        later = self._client.within(self._client.deadline.at_least(self._timeout_s / 4))
         if any(isinstance(answer, NotAuthorized) for answer in described.values()) and not listed:
             listed = {group.name: group for group in (await self._coordinators.list_groups()).groups}
         share = {name for name in names if is_share(described[name], listed.get(name))}
@@ -366,9 +368,9 @@ class Cluster(ClusterConnection):
         }
         known = [name for name in sorted(share) if isinstance(described[name], GroupDescription)]
         starts, settings = await read_share_groups(
-            self._coordinators, known, offsets=request.offsets, settings=request.settings
+            self._coordinators.within(later.deadline), known, offsets=request.offsets, settings=request.settings
         )
-        hidden = await self._find_hidden(existing, request) if may_hide else {}
+        hidden = await self._find_hidden(later, existing, request) if may_hide else {}
         notes = tuple(hidden_notes(hidden))
         parts = []
         for name in names:
@@ -383,10 +385,13 @@ class Cluster(ClusterConnection):
                     parts.append(share_parts(name, answer, coordinator, starts.get(name), settings.get(name)))
                     continue
                 parts.append(GroupParts(name, answer, committed.get(name, {}), coordinator, hidden.get(name, ())))
-        return await self._complete(parts, errors, notes, request)
+        return await self._complete(later, parts, errors, notes, request)
 
     async def _find_hidden(
-        self, committed: Mapping[str, CommittedOffsets | KgroupError], request: SnapshotRequest
+        self,
+        client: CoordinatorClient,
+        committed: Mapping[str, CommittedOffsets | KgroupError],
+        request: SnapshotRequest,
     ) -> dict[str, Hidden]:
         """The commits hidden from this user; searched again if the broker shows other commits, or for a change."""
         cached, hidden = self.cache.hidden, {}
@@ -397,14 +402,19 @@ class Cluster(ClusterConnection):
                 hidden[name] = known.value
         unknown = {name: committed[name] for name in shown if name not in hidden}
         if unknown:
-            budget = Deadline.after(min(request.hidden_budget_s, self._client.deadline.left_s))
-            fresh = await read_hidden_commits(self._client, unknown, budget)
+            budget = Deadline.after(min(request.hidden_budget_s, client.deadline.left_s))
+            fresh = await read_hidden_commits(client, unknown, budget)
             cached |= {name: CachedValue(value, shown[name]) for name, value in fresh.items()}
             hidden |= fresh
         return hidden
 
     async def _complete(
-        self, parts: Sequence[GroupParts], errors: list[RowError], notes: tuple[str, ...], request: SnapshotRequest
+        self,
+        client: CoordinatorClient,
+        parts: Sequence[GroupParts],
+        errors: list[RowError],
+        notes: tuple[str, ...],
+        request: SnapshotRequest,
     ) -> Snapshot:
         """Add what brokers other than the coordinator know: logs, and the generations of classic groups."""
         classic = [p.name for p in parts if p.described.type == "classic" and p.described.protocol_type != ""]
@@ -413,7 +423,7 @@ class Cluster(ClusterConnection):
         changelogs = changelog_topics(parts) if request.changelogs else set()
         of_streams = {topic for p in parts if p.streams for topic in p.streams.topics} if request.changelogs else set()
         wanted = {*topics, *of_streams, *changelogs, *([OFFSETS_TOPIC] if classic else ())}
-        layouts = await topic_layouts(self._client, wanted)
+        layouts = await topic_layouts(client, wanted)
         parts = [with_partitions(part, layouts) for part in parts]
         partitions = {part.name: part.partitions(layouts) for part in parts}
         logs = {tp for of_group in partitions.values() for tp in of_group} if request.logs else set()
@@ -424,11 +434,11 @@ class Cluster(ClusterConnection):
             for number in layout.leaders
         ]
         ranges: dict[TopicPartition, LogRange | KgroupError]
-        ranges, results, sizes = await self._client.gather(
+        ranges, results, sizes = await client.gather(
             [
-                log_ranges(self._client, layouts, {*logs, *of_tasks}),
-                self._generations(layouts.get(OFFSETS_TOPIC), classic, request.generation_budget_s),
-                _sizes(self._client, layouts, of_tasks),
+                log_ranges(client, layouts, {*logs, *of_tasks}),
+                self._generations(client, layouts.get(OFFSETS_TOPIC), classic, request.generation_budget_s),
+                _sizes(client, layouts, of_tasks),
             ]
         )
         groups = []
@@ -444,7 +454,11 @@ class Cluster(ClusterConnection):
         return Snapshot(tuple(groups), tuple(errors), notes)
 
     async def _generations(
-        self, layout: TopicLayout | KgroupError | None, groups: Sequence[str], budget_s: float
+        self,
+        client: CoordinatorClient,
+        layout: TopicLayout | KgroupError | None,
+        groups: Sequence[str],
+        budget_s: float,
     ) -> GenerationResults | None:
         """Generations of classic groups from ``__consumer_offsets``; None if there is nothing to read."""
         if not groups or layout is None:
@@ -452,10 +466,10 @@ class Cluster(ClusterConnection):
         # Imported here: it loads the decoders of all record types, which most pages of many groups do not need.
         from kgroup.cluster.offsets_topic.generations import latest_generations
 
-        budget = Deadline.after(min(budget_s, self._client.deadline.left_s))
+        budget = Deadline.after(min(budget_s, client.deadline.left_s))
         known = {group: self.cache.generations[group] for group in groups if group in self.cache.generations}
         self.cache.generations = known
-        return await latest_generations(self._client, layout, groups, budget, known)
+        return await latest_generations(client, layout, groups, budget, known)
 
 
 def lacks_group(snapshot: Snapshot) -> bool:

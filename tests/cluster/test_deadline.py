@@ -27,6 +27,12 @@ Name = Callable[[str], str]
 AMPLE_S = 30.0
 
 
+def test_a_later_step_has_time_of_its_own() -> None:
+    passed, ample = Deadline.after(0), Deadline.after(AMPLE_S)
+    assert 1 < passed.at_least(2).left_s <= 2
+    assert ample.at_least(2) == ample
+
+
 @pytest.fixture
 def cluster(bootstrap: str) -> Iterator[Cluster]:
     settings = resolve(Connection(bootstrap_server=bootstrap, timeout="5s"), QuietReporter(), environ={})

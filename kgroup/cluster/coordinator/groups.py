@@ -378,7 +378,7 @@ class GroupCoordinators:
                     pending, make_request, read, patience_ms, nodes, up_to_date
                 )
             except Unreachable:
-                if not earlier_codes:
+                if not (earlier_codes or results):
                     raise
                 answers, failed, behind = {}, dict.fromkeys(pending, COORDINATOR_NOT_AVAILABLE), set()
             # A coordinator applies its new high watermark some milliseconds after it shows it (seen): once more.
