@@ -32,7 +32,7 @@ from kgroup.model.reporter import Reporter
 from kgroup.model.share_group import SHARE
 from kgroup.model.streaming_query import QUERY, StreamingQuery, is_query
 from kgroup.model.streams_group import STREAMS
-from kgroup.support.errors import FOREIGN_OWNER, KgroupError, NotFound, Refused
+from kgroup.support.errors import FOREIGN_OWNER, KgroupError, NotFound, Refused, Unreachable
 from kgroup.support.hint import Hint
 from kgroup.support.quoting import quote
 from kgroup.support.units import plural
@@ -73,14 +73,17 @@ def choose_groups(
     listed = (*listing.groups, *(listed_query(name, query) for name, query in read.items()))
     listing = replace(listing, groups=tuple(sorted(listed, key=lambda group: group.name)))
     choice = _choice(which, listing, cluster.ref.label)
-    errors = tuple(RowError.of(error) for error in (*listing.failures, choice.missing) if error)
+    missing: KgroupError | None = choice.missing
+    if missing and listing.failures:  # it may be on the broker that did not answer
+        missing = Unreachable(f"{missing.message}, as far as brokers answered", code=listing.failures[0].code)
+    errors = tuple(RowError.of(error) for error in (*listing.failures, missing) if error)
     unread = {name: error for name, error in read.items() if isinstance(error, KgroupError)}
     errors += tuple(
         RowError.of(unread[group.name], group=group.name) for group in choice.groups if group.name in unread
     )
     groups = tuple(group for group in choice.groups if group.name not in unread)
     if which.topic:
-        missing = cluster.check_topics(which.topics.names)
+        unknown = cluster.check_topics(which.topics.names)
         # This user may describe these topics, checked above; hidden commits on other topics do not matter here.
         request = SnapshotRequest(
             logs=False, generation_budget_s=0, hidden_budget_s=0, all_types=all_types, share=share
@@ -91,9 +94,9 @@ def choose_groups(
             about |= {group.name for group in snapshot.groups if uses_topic(group, which.topics)}
             errors += snapshot.errors
         groups = tuple(group for group in groups if group.name in about)
-        if missing and not groups and not errors:
-            raise _no_topic(missing)
-        for topic in missing:  # a group may subscribe to it still
+        if unknown and not groups and not errors:
+            raise _no_topic(unknown)
+        for topic in unknown:  # a group may subscribe to it still
             reporter.note(f'there is no topic "{topic}"')
     check_expected(which, len(groups))
     return ListedGroups(groups, errors)

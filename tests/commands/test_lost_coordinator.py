@@ -69,6 +69,10 @@ def test_its_groups_are_errors_and_the_others_are_shown(
         listed = kgroup("list", *of_type, "--timeout", "5s", "-o", "json", exit_code=7)
         assert sorted(row["group"] for row in listed.data) == living
         assert "of __consumer_offsets are missing" in listed.stderr
+        named = kgroup("list", *every, "--timeout", "5s", "-o", "json", exit_code=7)
+        assert sorted(row["group"] for row in named.data) == living
+        assert f'"{of[victim]}"' in named.json["errors"][-1]["message"]
+        assert "not-found" not in {error["code"] for error in named.json["errors"]}
     wait_for(lambda: shown("lag", *of_type, exit_code=None) == (every, []), "all groups, once the broker is back")
     for verb in ("list", "describe"):
         assert shown(verb, *of_type) == (every, [])
