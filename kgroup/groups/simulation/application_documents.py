@@ -70,7 +70,7 @@ def instances(report: ApplicationReport) -> Iterator[SimulatedInstance]:
         had, has = before.get(process), after.get(process)
         size = report.read_by(process)
         yield SimulatedInstance(
-            name=names.get(process) or f"new-{new.index(process) + 1}",
+            name=names[process] if had else f"new-{new.index(process) + 1}",
             process_id=process if had else None,
             thread_count=max(each.threads for each in (had, has) if each),
             active_before=_texts(had.active) if had else None,

@@ -185,7 +185,7 @@ def instance_names(client_ids: Mapping[str, Sequence[str]]) -> dict[str, str]:
     stems = {process: {client_id.split(_THREAD)[0] for client_id in ids} for process, ids in client_ids.items()}
     uses = Counter(stem for each in stems.values() for stem in each)
     return {
-        process: stem if len(each) == 1 and uses[stem] == 1 else process
+        process: stem if stem and len(each) == 1 and uses[stem] == 1 else process
         for process, each in stems.items()
         for stem in list(each)[:1]
     }

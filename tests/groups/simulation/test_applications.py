@@ -137,6 +137,7 @@ def test_a_classic_application_whose_tasks_are_elsewhere_is_refused() -> None:
         ({A: ["a-StreamThread-1-consumer", "a-StreamThread-2-consumer"]}, {A: "a"}),
         ({A: ["x-StreamThread-1-consumer"], B: ["x-StreamThread-1-consumer"]}, {A: A, B: B}),
         ({A: ["one", "two"]}, {A: A}),
+        ({A: [""]}, {A: A}),
     ],
 )
 def test_names_of_instances(client_ids: dict[str, list[str]], names: dict[str, str]) -> None:
