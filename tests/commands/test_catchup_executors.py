@@ -118,7 +118,6 @@ def context_of(cluster: OtherCluster, bootstrap: str) -> tuple[str, ...]:
     [
         pytest.param(on_yarn, marks=pytest.mark.programs("bash", "chmod", "ln"), id="yarn"),
         pytest.param(on_kubernetes, id="kubernetes"),
-        pytest.param(on_other_disks, marks=pytest.mark.programs("mount", "unshare"), id="other-disks"),
     ],
 )
 def test_copied_exactly_once_though_an_executor_dies(

@@ -113,9 +113,8 @@ def test_the_command_that_skips_never_skips_a_good_record(
     }
 
 
-@pytest.mark.parametrize("habit", ["creep", pytest.param("killed", marks=pytest.mark.soak)])
 def test_a_crash_loop_that_creeps(
-    kgroup: CommandLine, world: KafkaWorld, bootstrap: str, name: Name, bystander: str, habit: str
+    kgroup: CommandLine, world: KafkaWorld, bootstrap: str, name: Name, bystander: str
 ) -> None:
     """Each process commits a record and ends. Of a third group each record comes just before its process: a job."""
     loops = {"classic": name("loop"), "consumer": name("loop-848")}
@@ -125,7 +124,7 @@ def test_a_crash_loop_that_creeps(
     def live(group: str, topic: str, protocol: str) -> subprocess.Popen[bytes]:
         given = {"bootstrap.servers": bootstrap, "group.id": group, "group.protocol": protocol}
         classic = {"session.timeout.ms": 6_000} if protocol == "classic" else {}
-        command = [sys.executable, "-m", "tests.helpers.stuck_application", json.dumps(given | classic), topic, habit]
+        command = [sys.executable, "-m", "tests.helpers.stuck_application", json.dumps(given | classic), topic, "creep"]
         return subprocess.Popen(command, stdout=subprocess.DEVNULL)
 
     for life in range(7):
@@ -137,7 +136,6 @@ def test_a_crash_loop_that_creeps(
 
     for group in loops.values():
         loop = rf"crash loop at {topic}:0 offset 7: \d members came and went in .*, and none committed more than one"
-        # Of one that was killed the coordinator learns when its session ends.
         wait_for(lambda: re.match(loop, kgroup("lag", group, "-o", "json").data[0]["verdict"]["next"] or ""), loop)  # noqa: B023
         (lag,) = kgroup("lag", group, "-o", "json").data
         assert not any(re.search("kgroup (undo|reset)", command) for command in lag["verdict"]["commands"])

@@ -1,4 +1,4 @@
-"""Verbs that read whole records, with tokens that end in their middle: AWS's IAM, OIDC, unsecured; in workers too."""
+"""Verbs that read whole records, with tokens that end in their middle: AWS's IAM and OIDC; in workers too."""
 
 from __future__ import annotations
 
@@ -78,37 +78,27 @@ def test_iam_for_what_needs_whole_records(
 
 
 @pytest.fixture
-def as_client(front: IamFront, tmp_path: Path) -> Iterator[Callable[[str], tuple[str, ...]]]:
-    """Connect with tokens that librdkafka gets itself (oidc), or that it gets from kgroup (unsecured)."""
+def as_oidc(front: IamFront, tmp_path: Path) -> Iterator[tuple[str, ...]]:
+    """Connect with tokens that librdkafka gets itself."""
     with serve_tokens(TOKEN_S) as url:
-        lines = {
-            "oidc": (
-                "sasl.oauthbearer.method=oidc",
-                "sasl.oauthbearer.client.id=kg",
-                "sasl.oauthbearer.client.secret=oidc-secret",
-                f"sasl.oauthbearer.token.endpoint.url={url}",
-            ),
-            "unsecured": (
-                "enable.sasl.oauthbearer.unsecure.jwt=true",
-                f"sasl.oauthbearer.config=principal=alice lifeSeconds={TOKEN_S}",
-            ),
-        }
-
-        def connection(how: str) -> tuple[str, ...]:
-            file = tmp_path / "client.properties"
-            file.write_text(front.properties("sasl.mechanism=OAUTHBEARER", *lines[how]))
-            return ("-b", front.bootstrap, "--command-config", str(file))
-
-        yield connection
+        lines = (
+            "sasl.oauthbearer.method=oidc",
+            "sasl.oauthbearer.client.id=kg",
+            "sasl.oauthbearer.client.secret=oidc-secret",
+            f"sasl.oauthbearer.token.endpoint.url={url}",
+        )
+        file = tmp_path / "client.properties"
+        file.write_text(front.properties("sasl.mechanism=OAUTHBEARER", *lines))
+        yield ("-b", front.bootstrap, "--command-config", str(file))
 
 
-@pytest.mark.parametrize("how", ["iam", "oidc", "unsecured"])
+@pytest.mark.parametrize("how", ["iam", "oidc"])
 def test_a_replay_that_lasts_for_several_tokens(
     front: IamFront, crashed: Crash, as_iam: Callable[..., tuple[str, ...]],
-    as_client: Callable[[str], tuple[str, ...]], name: Name, tmp_path: Path, how: str,
+    as_oidc: tuple[str, ...], name: Name, tmp_path: Path, how: str,
 ) -> None:  # fmt: skip
     """The broker ends IAM's sessions after SESSION_S; the other tokens themselves end after TOKEN_S."""
-    where, lasts_s = (as_iam(), 5 * SESSION_S) if how == "iam" else (as_client(how), 4 * TOKEN_S)
+    where, lasts_s = (as_iam(), 5 * SESSION_S) if how == "iam" else (as_oidc, 4 * TOKEN_S)
     copy, events, debug = front.world.topic(name("copy"), 2), tmp_path / "events", tmp_path / "debug"
     events.mkdir()
     conf = ("spark.eventLog.enabled=true", f"spark.eventLog.dir=file://{events}", "spark.eventLog.compress=false")
