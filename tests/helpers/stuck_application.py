@@ -8,7 +8,6 @@
 ``flip``      after each record; at each try the offset of the one that fails, and the one after it
 ``batch-end`` after each record of a batch; it begins again with the first one of the batch that fails
 ``creep``     before each record, which ends it: it leaves
-``killed``    before each record, which kills it
 """
 
 from __future__ import annotations
