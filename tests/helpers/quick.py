@@ -1,4 +1,4 @@
-"""A plugin of pytest: ``-m quick`` runs what needs no broker and no Spark, in less than a minute.
+"""A plugin of pytest: ``-m quick`` runs what needs no broker and no Spark, in a minute or two.
 
 A quick test is one of every day that lies in none of SLOW and shares no fixture with other tests: what a module or a
 run shares is a broker, a Spark session, or takes as long. In every run, a quick test that starts Java fails.
