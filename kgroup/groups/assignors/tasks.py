@@ -219,14 +219,14 @@ class _Broker:
             for task in left:
                 member = owner(task)
                 if member and self._process(member).counts[member.member_id] < self._active_share.each:
-                    self._activate(member.member_id, task, self._process(member).give(member.member_id, task))
+                    self._activate(task, member.member_id, self._process(member).give(member.member_id, task))
                 else:
                     rest.append(task)
             left = rest
         heap = self._heap()
         for task in sorted(left):
             process = heap.pop()
-            self._activate(*_with(task, process.give_to_least(task)))
+            self._activate(task, *process.give_to_least(task))
             heap.add(process)
 
     def _assign_standby(self) -> None:
@@ -236,7 +236,7 @@ class _Broker:
                 if (member := self._keeper(task)) is None:
                     missing.append((task, self._topology.standbys - number))
                     break
-                self._keep(member.member_id, task, self._process(member).give(member.member_id, task))
+                self._keep(task, member.member_id, self._process(member).give(member.member_id, task))
         heap = self._heap()
         for task, copies in sorted(missing, reverse=True):
             for _ in range(copies):
@@ -261,7 +261,7 @@ class _Broker:
             process = heap.pop()
             passed.append(process)
             if not process.has(task):
-                self._keep(*_with(task, process.give_to_least(task)))
+                self._keep(task, *process.give_to_least(task))
                 given = True
                 break
         for process in reversed(passed):
@@ -280,12 +280,12 @@ class _Broker:
                 best, least = member, load
         return best
 
-    def _activate(self, member_id: str, task: StreamsTask, count: int) -> None:
+    def _activate(self, task: StreamsTask, member_id: str, count: int) -> None:
         self._active[member_id].add(task)
         self._active_share.has(count)
         self._share.has(count)
 
-    def _keep(self, member_id: str, task: StreamsTask, count: int) -> None:
+    def _keep(self, task: StreamsTask, member_id: str, count: int) -> None:
         self._standby[member_id].add(task)
         self._share.has(count)
 
@@ -310,11 +310,6 @@ def _copies(members: Iterable[TaskMember]) -> dict[StreamsTask, list[TaskMember]
             if task not in member.standby:
                 ranked.setdefault(task, []).append((True, lag, member))
     return {task: [member for *_, member in sorted(rows, key=lambda row: row[:2])] for task, rows in ranked.items()}
-
-
-def _with(task: StreamsTask, given: tuple[str, int]) -> tuple[str, StreamsTask, int]:
-    member_id, count = given
-    return member_id, task, count
 
 
 def _by_partition(task: StreamsTask) -> tuple[int, str]:
