@@ -285,11 +285,11 @@ class Cluster(ClusterConnection):
         broker = None if leader is None else self._client.brokers.get(leader)
         return Coordinator(broker.id, broker.host, broker.port, broker.rack) if broker else None
 
-    def streams_threads(self, group: str) -> tuple[StreamsThread, ...]:
-        """The threads of a classic Streams application with their tasks. Raises KgroupError."""
+    def streams_threads(self, groups: Sequence[str]) -> dict[str, tuple[StreamsThread, ...] | KgroupError]:
+        """The threads of classic Streams applications with their tasks."""
         from kgroup.cluster.streams_user_data import read_streams_threads
 
-        return self._ask(read_streams_threads, self._coordinators, group)
+        return self._ask(read_streams_threads, self._coordinators, groups)
 
     def session_timeouts(self, groups: Sequence[Group]) -> Sessions:
         from kgroup.cluster.session_timeouts import session_timeouts

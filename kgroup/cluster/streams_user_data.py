@@ -5,7 +5,7 @@ Source: SubscriptionInfo and AssignmentInfo of Kafka Streams, versions 7 to 11 (
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -38,17 +38,23 @@ class StreamsThread(msgspec.Struct, frozen=True):
     standby: tuple[StreamsTask, ...]
 
 
-async def read_streams_threads(coordinators: GroupCoordinators, group: str) -> tuple[StreamsThread, ...]:
-    """The members of a classic Streams application. Raises KgroupError, MalformedRecord for another format."""
+async def read_streams_threads(
+    coordinators: GroupCoordinators, groups: Sequence[str]
+) -> dict[str, tuple[StreamsThread, ...] | KgroupError]:
+    """The members of classic Streams applications, by group. MalformedRecord: they have another format."""
 
     def read(answer: Any) -> Iterator[tuple[str, int, Any]]:
         yield from ((row.group_id, row.error_code, row.members) for row in answer.groups)
 
-    answers = await coordinators.send_until_answered([group], lambda ids: DescribeGroupsRequest(groups=ids), read)
-    rows = answers[group]
-    if isinstance(rows, KgroupError):
-        raise rows
-    return tuple(map(streams_thread, rows))
+    answers = await coordinators.send_until_answered(groups, lambda ids: DescribeGroupsRequest(groups=ids), read)
+    return {group: rows if isinstance(rows, KgroupError) else _threads(rows) for group, rows in answers.items()}
+
+
+def _threads(rows: Sequence[Any]) -> tuple[StreamsThread, ...] | MalformedRecord:
+    try:
+        return tuple(map(streams_thread, rows))
+    except MalformedRecord as error:
+        return error
 
 
 def streams_thread(row: Any) -> StreamsThread:

@@ -237,7 +237,7 @@ def simulate(run: Invocation, which: Selection, what_if: SimulationOptions) -> O
             something = something or bool(snapshot.groups or snapshot.errors)
             chosen = _worth(run.reporter, which, snapshot.groups)
             streams = [group for group in chosen if is_application(group)]
-            groups = [group for group in chosen if group not in streams]
+            groups = [group for group in chosen if not is_application(group)]
             if streams:
                 read = read_applications(run.reporter, cluster, streams)
                 yield from _applications(streams, read, what_if, bytes_per_s, cluster.ref)

@@ -24,6 +24,19 @@ STREAMS_OFF = refusal_code(
 )
 
 
+def changelogs_of(application: str, topics: Iterable[str], others: Iterable[str] = ()) -> tuple[str, ...]:
+    """The topics that hold state of an application, by their names: ``APPLICATION-...-changelog``.
+
+    Of ``others`` whose names begin as its own does, as counts-v2 beside counts, they are left out.
+    """
+    longer = tuple(f"{other}-" for other in others if other.startswith(f"{application}-"))
+    return tuple(
+        topic
+        for topic in topics
+        if topic.startswith(f"{application}-") and topic.endswith("-changelog") and not topic.startswith(longer)
+    )
+
+
 class StreamsTask(NamedTuple):
     """A partition of a subtopology: ``1_0`` reads partition 0 of the topics of subtopology 1."""
 

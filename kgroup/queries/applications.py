@@ -7,18 +7,18 @@ from collections.abc import Iterable, Sequence
 
 from kgroup.cluster.configs import setting_in_force
 from kgroup.cluster.snapshot import Cluster
+from kgroup.cluster.streams_user_data import StreamsThread
 from kgroup.cluster.topics import TopicLayout, list_topics
 from kgroup.groups.assignors.tasks import TaskMember, TaskTopology
 from kgroup.groups.simulation.applications import Application, check_settled, instance_names
 from kgroup.groups.simulation.subject import UNKNOWN_ASSIGNOR, check_subject, no_members_error
 from kgroup.model.groups import Group
 from kgroup.model.reporter import Reporter
-from kgroup.model.streams_group import StreamsTask, TaskRole
+from kgroup.model.streams_group import StreamsGroup, StreamsTask, TaskRole, changelogs_of
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, Refused
 
 _STANDBYS = "streams.num.standby.replicas"
-_CHANGELOG = "-changelog"
 _OF_BROKER = "sticky"
 
 
@@ -27,12 +27,24 @@ def read_applications(
 ) -> dict[str, Application | KgroupError]:
     """The Streams applications among groups that were described with changelogs, or why one cannot be simulated."""
     applications: dict[str, Application | KgroupError] = {}
+    able = []
     for group in groups:
         try:
-            check_subject(group)
-            if not group.members:
-                raise no_members_error(group)
-            application = _of_clients(cluster, group) if group.streams is None else _of_broker(reporter, cluster, group)
+            _check(group)
+            able.append(group)
+        except KgroupError as error:
+            applications[group.name] = error
+    of_clients = [group.name for group in able if group.streams is None]
+    threads = cluster.streams_threads(of_clients) if of_clients else {}
+    changelogs = _Changelogs(cluster, of_clients)
+    of_broker = [group.name for group in able if group.streams is not None]
+    standbys = cluster.ask(setting_in_force, of_broker, _STANDBYS) if of_broker else {}
+    for group in able:
+        try:
+            if group.streams is None:
+                application = _of_clients(group, threads[group.name], changelogs)
+            else:
+                application = _of_broker(reporter, group, group.streams, standbys.get(group.name))
             check_settled(application)
             applications[group.name] = application
         except KgroupError as error:
@@ -40,27 +52,35 @@ def read_applications(
     return applications
 
 
-def _of_broker(reporter: Reporter, cluster: Cluster, group: Group) -> Application:
-    streams = group.streams
-    assert streams is not None
-    if group.assignor not in (None, _OF_BROKER) or streams.subtopologies is None:
+def _check(group: Group) -> None:
+    """Raise Refused for an application without members, in a rebalance, or with another assignor of its brokers."""
+    check_subject(group)
+    if not group.members:
+        raise no_members_error(group)
+    if group.streams is None:
+        return
+    if group.assignor not in (None, _OF_BROKER) or group.streams.subtopologies is None:
         what = f"uses the assignor {group.assignor}" if group.assignor else "has a topology"
         raise Refused(f"{group.name} {what}, which only its brokers know", code=UNKNOWN_ASSIGNOR)
+
+
+def _of_broker(
+    reporter: Reporter, group: Group, streams: StreamsGroup, standbys: str | KgroupError | None
+) -> Application:
     members = tuple(
         TaskMember(member_id, each.process_id, each.tasks[TaskRole.ACTIVE], each.tasks[TaskRole.STANDBY], each.lags)
         for member_id, each in streams.members.items()
     )
-    standbys = cluster.ask(setting_in_force, [group.name], _STANDBYS).get(group.name)
     if not isinstance(standbys, str):
         standbys = str(_most_copies(members))
         reporter.note(
-            f"{group.name}: {standbys} standby copies of a task, as now: no DESCRIBE_CONFIGS on the Group, which has "
+            f"{group.name}: standby copies of a task: {standbys}, as now; no DESCRIBE_CONFIGS on the Group, which has "
             f"{_STANDBYS}"
         )
     clients: dict[str, list[str]] = {}
     for member in group.members or ():
         clients.setdefault(streams.members[member.member_id].process_id, []).append(member.client_id)
-    with_state = frozenset(each.id for each in streams.subtopologies if each.changelogs)
+    with_state = frozenset(each.id for each in streams.subtopologies or () if each.changelogs)
     return Application(
         group=group.name,
         classic=False,
@@ -71,8 +91,9 @@ def _of_broker(reporter: Reporter, cluster: Cluster, group: Group) -> Applicatio
     )
 
 
-def _of_clients(cluster: Cluster, group: Group) -> Application:
-    threads = cluster.streams_threads(group.name)
+def _of_clients(group: Group, threads: tuple[StreamsThread, ...] | KgroupError, changelogs: _Changelogs) -> Application:
+    if isinstance(threads, KgroupError):
+        raise threads
     if any(thread.tagged for thread in threads):
         raise Refused(
             f"{group.name}: its clients have tags, by which their assignor decides where standby tasks are",
@@ -86,7 +107,7 @@ def _of_clients(cluster: Cluster, group: Group) -> Application:
     clients: dict[str, list[str]] = {}
     for thread in threads:
         clients.setdefault(thread.process_id, []).append(thread.client_id)
-    bytes_of, is_bound = _changelogs(cluster, group.name, topology)
+    bytes_of, is_bound = changelogs.sizes(group.name, topology)
     return Application(group.name, True, members, topology, bytes_of, instance_names(clients), is_bound)
 
 
@@ -103,27 +124,30 @@ def _sizes(tasks: Iterable[StreamsTask]) -> dict[str, int]:
     return sizes
 
 
-def _changelogs(cluster: Cluster, group: str, topology: TaskTopology) -> tuple[dict[StreamsTask, int | None], bool]:
-    """Bytes of the changelogs of each task, and whether they are a bound, where no broker knows whose they are.
+class _Changelogs:
+    """The changelogs of classic applications, read for all of them at once."""
 
-    A changelog has as many partitions as its subtopology has tasks. Several subtopologies may have that number.
-    """
-    names = [
-        topic.name
-        for topic in cluster.ask(list_topics)
-        if topic.name.startswith(f"{group}-") and topic.name.endswith(_CHANGELOG)
-    ]
-    layouts = cluster.layouts(names)
-    counts = {name: len(each.leaders) for name, each in layouts.items() if isinstance(each, TopicLayout)}
-    of_changelogs = cluster.topic_retention(
-        layouts, [TopicPartition(name, number) for name, count in counts.items() for number in range(count)]
-    ).sizes
-    with_state = {name: size for name, size in topology.sizes.items() if name in topology.stateful}
-    sizes: dict[StreamsTask, int | None] = {}
-    for task in topology.tasks(stateful=True):
-        logs = [
-            TopicPartition(n, task.partition) for n, count in counts.items() if count == with_state[task.subtopology]
-        ]
-        known = [of_changelogs[tp] for tp in logs if tp in of_changelogs]
-        sizes[task] = sum(known) if logs and len(known) == len(logs) else None
-    return sizes, len(set(with_state.values())) < len(with_state)
+    def __init__(self, cluster: Cluster, applications: Sequence[str]) -> None:
+        self._topics: dict[str, tuple[str, ...]] = {}
+        if applications:
+            topics = [topic.name for topic in cluster.ask(list_topics)]
+            listed = [group.name for group in cluster.list_groups().groups]
+            self._topics = {name: changelogs_of(name, topics, listed) for name in applications}
+        layouts = cluster.layouts({topic for of_one in self._topics.values() for topic in of_one})
+        self._counts = {name: len(each.leaders) for name, each in layouts.items() if isinstance(each, TopicLayout)}
+        logs = [TopicPartition(name, number) for name, count in self._counts.items() for number in range(count)]
+        self._bytes = cluster.topic_retention(layouts, logs).sizes if logs else {}
+
+    def sizes(self, application: str, topology: TaskTopology) -> tuple[dict[StreamsTask, int | None], bool]:
+        """Bytes of the changelogs of each task, and whether they are a bound, where no broker knows whose they are.
+
+        A changelog has as many partitions as its subtopology has tasks. Several subtopologies may have that number.
+        """
+        with_state = {name: size for name, size in topology.sizes.items() if name in topology.stateful}
+        sizes: dict[StreamsTask, int | None] = {}
+        for task in topology.tasks(stateful=True):
+            count = with_state[task.subtopology]
+            alike = [topic for topic in self._topics[application] if self._counts.get(topic) == count]
+            known = [self._bytes.get(TopicPartition(topic, task.partition)) for topic in alike]
+            sizes[task] = sum(size for size in known if size is not None) if known and None not in known else None
+        return sizes, len(set(with_state.values())) < len(with_state)

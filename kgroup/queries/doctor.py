@@ -33,6 +33,7 @@ from kgroup.groups.selection import without_unread_groups
 from kgroup.model.groups import Group, LoggedCommit, LogRange, RowError
 from kgroup.model.migration_facts import SESSION_CONFIG, BrokerFacts, GroupPast, OpenTransaction, group_setting_ms
 from kgroup.model.reporter import Reporter
+from kgroup.model.streams_group import changelogs_of
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.deliveries import BUDGET_S as DELIVERIES_BUDGET_S
 from kgroup.queries.deliveries import with_deliveries
@@ -45,7 +46,6 @@ from kgroup.queries.verdicts import MOST_GROUPS
 from kgroup.support.errors import KgroupError, NotFound
 from kgroup.support.units import plural
 
-_STATE_SUFFIX = "-changelog"
 _NO_OFFSET = 0
 """Where a commit is in the log of groups: the past of a group does not keep it, and no rule needs it."""
 
@@ -224,9 +224,7 @@ def _snapshot(
             if isinstance(layout, TopicLayout)
         },
         gone=frozenset(topic for topic, layout in layouts.items() if isinstance(layout, NotFound)),
-        state_topics=tuple(
-            n for n in reader.topic_names if n.startswith(f"{group.name}-") and n.endswith(_STATE_SUFFIX)
-        ),
+        state_topics=changelogs_of(group.name, reader.topic_names),
         history=doctors.history if doctors else None,
         read=evidence,
         broker=broker,
