@@ -80,7 +80,9 @@ def test_topics_that_do_not_exist_are_named() -> None:
     known = with_partitions(parts(streams(JOIN, LOOKUP)), {"orders": LAYOUTS["orders"], "clicks": NotFound("gone")})
     assert known.streams is not None
     assert known.streams.missing == ("clicks",)
-    assert with_partitions(parts(streams(LOOKUP)), LAYOUTS).described.streams.missing == ()  # type: ignore[union-attr]
+    all_there = with_partitions(parts(streams(LOOKUP)), LAYOUTS)
+    assert all_there.streams is not None
+    assert all_there.streams.missing == ()
     assert list(map(str, known.streams.tasks)) == ["0_0", "0_1", "0_2", "10_0", "10_1", "10_2"]
 
 
