@@ -6,9 +6,11 @@ are skipped.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import pairwise
+from operator import attrgetter
 
 import msgspec
 from msgspec.structs import replace
@@ -81,7 +83,7 @@ def fold(records: Iterable[StateWritten], since_ms: int | None = None) -> Partit
     """The state after these records of one partition, in log order; None without a snapshot among them."""
     start, done, known = None, None, False
     layers: list[DeliveryBatch] = []
-    failures: dict[int, tuple[DeliveryBatch, tuple[int, ...]]] = {}
+    failures: list[FailedDeliveries] = []
     for record in records:
         _add_failures(failures, record)
         if record.is_snapshot:
@@ -105,21 +107,45 @@ def fold(records: Iterable[StateWritten], since_ms: int | None = None) -> Partit
             batches[-1] = replace(last, last=each.last)
         else:
             batches.append(each)
-    failed = tuple(
-        FailedDeliveries(each.first, each.last, ended_ms) for each, ended_ms in failures.values() if len(ended_ms) > 1
+    return PartitionDeliveries(
+        start, tuple(batches), since_ms, done, tuple(each for each in failures if each.lasted_ms)
     )
-    return PartitionDeliveries(start, tuple(batches), since_ms, done, failed)
 
 
-def _add_failures(failures: dict[int, tuple[DeliveryBatch, tuple[int, ...]]], record: StateWritten) -> None:
-    """Add when these deliveries ended, by first offset. With what a consumer accepts, it writes what it releases."""
+def _add_failures(failures: list[FailedDeliveries], record: StateWritten) -> None:
+    """Add the deliveries that ended with this update to those known, which do not overlap and are in order.
+
+    With what a consumer accepts, it writes what it releases. A batch may be a part of the one before, or more than it.
+    """
     if record.is_snapshot or record.at_ms is None:
         return
     by_consumer = any(each.state is DeliveryState.ACKNOWLEDGED for each in record.batches)
     for each in record.batches:
-        before, ended_ms = failures.get(each.first, (None, ()))
-        follows = before is not None and (before.last, before.count + 1) == (each.last, each.count)
-        failures[each.first] = each, () if by_consumer else (*(ended_ms if follows else ()), record.at_ms)
+        begin = bisect_left(failures, each.first, key=attrgetter("last"))
+        end = bisect_right(failures, each.last, key=attrgetter("first"))
+        covered = failures[begin:end]
+        left = [replace(old, last=each.first - 1) for old in covered[:1] if old.first < each.first]
+        right = [replace(old, first=each.last + 1) for old in covered[-1:] if old.last > each.last]
+        ended = () if each.state is DeliveryState.ACKNOWLEDGED else _ended(each, covered, record.at_ms, by_consumer)
+        failures[begin:end] = [*left, *ended, *right]
+
+
+def _ended(
+    batch: DeliveryBatch, before: Sequence[FailedDeliveries], at_ms: int, by_consumer: bool
+) -> Iterator[FailedDeliveries]:
+    """The parts of a batch whose deliveries ended, by what is known of those before."""
+    rest = batch.first
+    for old in before:
+        first, last = max(old.first, batch.first), min(old.last, batch.last)
+        if rest < first:
+            yield FailedDeliveries(rest, first - 1, batch.count, at_ms)
+        lasted_ms = old.lasted_ms if old.count + 1 == batch.count else ()
+        if old.count + 1 == batch.count and not by_consumer:
+            lasted_ms += (at_ms - old.ended_ms,)
+        yield FailedDeliveries(first, last, batch.count, at_ms, lasted_ms)
+        rest = last + 1
+    if rest <= batch.last:
+        yield FailedDeliveries(rest, batch.last, batch.count, at_ms)
 
 
 def _below(end: int, batches: Iterable[DeliveryBatch]) -> Iterator[DeliveryBatch]:

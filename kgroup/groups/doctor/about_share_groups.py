@@ -229,8 +229,9 @@ def share_lock(snapshot: GroupSnapshot) -> Answer:
     count = sum(outlasted.values())
     return LOCK.finding(
         Severity.WARNING,
-        f"{plural(count, 'offset')} of {some_of(places)} came back {format_duration(lock_ms / 1000)} or more after the "
-        "time before, again and again: as long as their lock lasts. A consumer needs longer for them, or stays away",
+        f"{plural(count, 'offset')} of {some_of(places)} came back about {format_duration(lock_ms / 1000)} or more "
+        "after the time before, again and again: as long as their lock lasts. A consumer needs longer for them, or "
+        "stays away",
         remedy="what it accepts after the lock does not count: raise share.record.lock.duration.ms above the longest "
         "time for the records of a poll, or lower max.poll.records",
         numbers={"offset_count": count, "lock_ms": lock_ms},

@@ -142,27 +142,61 @@ def at(ms: int, *batches: DeliveryBatch) -> StateWritten:
     return StateWritten(False, None, batches, at_ms=ms)
 
 
-@pytest.mark.parametrize(
-    ("records", "failed"),
-    [
-        ([at(0, batch(3, 4, RETRY, 1)), at(9, batch(3, 4, RETRY, 2))], [(3, 4, (0, 9))]),
-        ([at(0, batch(3, 4, RETRY, 1)), at(9, batch(3, 4, DEAD, 2))], [(3, 4, (0, 9))]),
-        ([at(0, batch(3, 4, RETRY, 1))], []),
-        # It was accepted, or released by a consumer that accepted others: that is not the end of a lock.
-        ([at(0, batch(3, 3, RETRY, 1)), at(9, batch(3, 3, RETRY, 2)), at(10, batch(3, 3, DONE, 3))], []),
-        ([at(0, batch(3, 3, RETRY, 1)), at(9, batch(3, 3, RETRY, 2), batch(7, 7, DONE, 1))], []),
-        # Other offsets, or a delivery that the log does not have, begin anew.
-        ([at(0, batch(3, 4, RETRY, 1)), at(9, batch(3, 3, RETRY, 2))], []),
-        (
-            [at(0, batch(3, 3, RETRY, 1)), at(9, batch(3, 3, RETRY, 3)), at(20, batch(3, 3, RETRY, 4))],
-            [(3, 3, (9, 20))],
-        ),
-        ([replace(snapshot(0, batch(3, 3, RETRY, 1)), at_ms=1), at(9, batch(3, 3, RETRY, 2))], []),
-    ],
-)
+FAILED = {
+    "twice": ([at(0, batch(3, 4, RETRY, 1)), at(9, batch(3, 4, RETRY, 2))], [(3, 4, (9,))]),
+    "archived in the end": ([at(0, batch(3, 4, RETRY, 1)), at(9, batch(3, 4, DEAD, 2))], [(3, 4, (9,))]),
+    "once": ([at(0, batch(3, 4, RETRY, 1))], []),
+    "accepted in the end": (
+        [at(0, batch(3, 3, RETRY, 1)), at(9, batch(3, 3, RETRY, 2)), at(10, batch(3, 3, DONE, 3))],
+        [],
+    ),
+    "perhaps released by a consumer that accepted others": (
+        [at(0, batch(3, 3, RETRY, 1)), at(9, batch(3, 3, RETRY, 2), batch(7, 7, DONE, 1))],
+        [],
+    ),
+    "perhaps released once": (
+        [
+            at(0, batch(3, 3, RETRY, 1)),
+            at(9, batch(3, 3, RETRY, 2), batch(7, 7, DONE, 1)),
+            at(20, batch(3, 3, RETRY, 3)),
+        ],
+        [(3, 3, (11,))],
+    ),
+    "a part of the batch before, the other accepted": (
+        [at(0, batch(2, 4, RETRY, 1)), at(7, batch(2, 2, DONE, 2)), at(9, batch(3, 4, RETRY, 2))],
+        [(3, 4, (9,))],
+    ),
+    "more than the batch before": (
+        [at(0, batch(3, 4, RETRY, 1)), at(9, batch(1, 6, RETRY, 2)), at(11, batch(1, 6, RETRY, 3))],
+        [(1, 2, (2,)), (3, 4, (9, 2)), (5, 6, (2,))],
+    ),
+    "both ends of the batch before": (
+        [
+            at(0, batch(1, 9, RETRY, 1)),
+            at(5, batch(4, 6, DONE, 2)),
+            at(8, batch(1, 3, RETRY, 2), batch(7, 9, RETRY, 2)),
+        ],
+        [(1, 3, (8,)), (7, 9, (8,))],
+    ),
+    "two batches become one": (
+        [at(0, batch(3, 3, RETRY, 1)), at(2, batch(4, 4, RETRY, 1)), at(9, batch(3, 4, RETRY, 2))],
+        [(3, 3, (9,)), (4, 4, (7,))],
+    ),
+    "a delivery between is not in the log": (
+        [at(0, batch(3, 3, RETRY, 1)), at(9, batch(3, 3, RETRY, 3)), at(20, batch(3, 3, RETRY, 4))],
+        [(3, 3, (11,))],
+    ),
+    "a snapshot is no delivery": (
+        [replace(snapshot(0, batch(3, 3, RETRY, 1)), at_ms=1), at(9, batch(3, 3, RETRY, 2))],
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize(("records", "failed"), FAILED.values(), ids=FAILED)
 def test_deliveries_that_failed_one_after_the_other(
     records: list[StateWritten], failed: list[tuple[int, int, tuple[int, ...]]]
 ) -> None:
     state = fold([snapshot(0), *records])
     assert state is not None
-    assert [(each.first, each.last, each.ended_ms) for each in state.failed] == failed
+    assert [(each.first, each.last, each.lasted_ms) for each in state.failed] == failed
