@@ -142,7 +142,11 @@ def _held(step: HistoryStep, own: frozenset[str]) -> bool:
 
 
 def _has_only(step: HistoryStep, causes: frozenset[Cause]) -> bool:
-    return bool(step.reasons) and step.causes - {Cause.FOLLOW_UP} <= causes
+    return bool(step.reasons) and step.causes - _WITH_OTHERS <= causes
+
+
+_WITH_OTHERS = frozenset({Cause.FOLLOW_UP, Cause.LEADER_GONE})
+"""The causes that come after, or stand beside, one that says what happened."""
 
 
 def _named(step: HistoryStep, causes: frozenset[Cause]) -> tuple[str, ...]:

@@ -45,6 +45,14 @@ def stopped(log: Log, members: int = 10, after: float = 300) -> Log:
     return log
 
 
+def stopped_leader_first(log: Log) -> Log:
+    """Each time the member that has been there longest goes, which is the leader."""
+    started(log, 12)
+    for at in range(12):
+        log.at(at * 2 + 30).generation(13 + at, *some(12)[at + 1 :])
+    return log
+
+
 def started_epochs(log: Log) -> Log:
     for at in range(10):
         log.at(at * 2).member(f"m{at}").epoch(at + 1)
@@ -102,13 +110,13 @@ def largest_number(log: Log) -> Log:
     return log.at(30).generation(2**31 - 1, member("a/1", 0), member("b/1", 1))
 
 
-def catch_ups(log: Log, own: str = "kgroup-1", instance_id: str | None = "kgroup-catchup") -> Log:
+def catch_ups(log: Log, own: str = "kgroup-1", instance_id: str | None = "kgroup-catchup", stays: int = 0) -> Log:
     """Three catch-ups, each between a stop and a start of two members one after another. kgroup joins twice each time,
-    and a generation that is not written counts too."""
+    and a generation that is not written counts too. ``stays`` is the member that stops last; 0 is the leader."""
     number = count(1)
     for at in range(0, 180, 60):
         log.at(at).generation(next(number), *some(1)).at(at + 1).generation(next(number), *some(2))
-        log.at(at + 20).generation(next(number), *some(1)).at(at + 21).generation(next(number))
+        log.at(at + 20).generation(next(number), some(2)[stays]).at(at + 21).generation(next(number))
         next(number)
         log.at(at + 30).generation(next(number), member(f"{own}/{at}", instance_id=instance_id))
         log.at(at + 31).generation(next(number))
@@ -156,11 +164,13 @@ def rolled_out(log: Log, done: int = 5) -> Log:
         (started, False),
         (started_epochs, False),
         (lambda log: stopped(started(log)), False),
+        (stopped_leader_first, False),
         (two_starts_and_stops, False),
         (scaled_up_and_down, False),
         (rolled_out, False),
         (lambda log: rolled_out(log, 3), False),
         (catch_ups, False),
+        (lambda log: catch_ups(log, stays=1), False),
         (conversions, False),
         (catch_ups_of_a_group_that_flaps, True),
         (flapping, True),
