@@ -21,9 +21,11 @@ _SPARK = r"spark-kafka-(?:source|relation)-"
 _FLINK = r"(?i)(?:.*[^a-z0-9])?flink(?:[^a-z0-9].*)?|KafkaSource--?[0-9]{12,}"
 _SINK_GROUP, _SINK_CLIENT = "connect-", "connector-consumer-"
 _STREAMS_CLIENT = r".*-StreamThread-[0-9]+-consumer"
-_STREAMS_ASSIGNORS = ("stream", "streams")
 _STREAMS_METADATA_BYTES = 9
 _LATEST_PLAUSIBLE_MS = 1 << 42
+
+STREAMS_ASSIGNOR = "stream"
+"""What the assignor of Kafka Streams' classic protocol calls itself (StreamsPartitionAssignor.name)."""
 
 STATE_AND_OFFSETS = "Its state belongs to its offsets: other offsets alone make its results wrong"
 """Of an application of Kafka Streams."""
@@ -146,7 +148,7 @@ def _streams(
     topics = dict.fromkeys(p.topic for p in with_commits)
     own = next((topic for topic in topics if is_own_repartition(name, topic)), None)
     marked = next((p.tp for p in with_commits if p.commit and _is_streams_metadata(p.commit.metadata)), None)
-    if assignor in _STREAMS_ASSIGNORS:
+    if assignor == STREAMS_ASSIGNOR:
         evidence = f'(assignor "{assignor}")'
     elif client is not None:
         evidence = f'(client id "{client}")'

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kgroup.groups.assignors.model import AssignorTopic, Subscriber
-from kgroup.groups.foreign_owners import foreign_owner
+from kgroup.groups.foreign_owners import STREAMS_ASSIGNOR, foreign_owner
 from kgroup.groups.simulation.model import SERVER_DEFAULT, GroupChange, SimulatedGroup, known_assignors
 from kgroup.model.groups import Assignment, Group, Member
 from kgroup.model.streams_group import STREAMS
@@ -47,8 +47,6 @@ _AT_REST = {
 }
 """A consumer group that is Reconciling is included: it has its target already, and members are moving to it."""
 _CLIENT_DEFAULT = "range"
-_OF_CLIENTS = "stream"
-"""The assignor of a classic Streams application."""
 
 
 def check_subject(group: Group) -> None:
@@ -71,7 +69,7 @@ def check_subject(group: Group) -> None:
 
 def is_application(group: Group) -> bool:
     """Whether it is a streams group, or a classic Streams application with members."""
-    return group.is_streams or group.assignor == _OF_CLIENTS
+    return group.is_streams or group.assignor == STREAMS_ASSIGNOR
 
 
 def topics_of(group: Group) -> tuple[str, ...]:
