@@ -93,12 +93,12 @@ def signals_itself(at: dict[str, int], armed: Path | None) -> None:
 
 def taken(armed: Path, step: str) -> int | None:
     """The signal that is armed for the step, for one process alone: its file has that one's id from then on."""
-    mine = armed / f"{step}-{os.getpid()}"
     try:
-        (armed / step).rename(mine)
+        number = int((armed / step).read_text(encoding="utf-8"))
+        (armed / step).rename(armed / f"{step}-{os.getpid()}")  # whoever waits for it may remove it at once
     except FileNotFoundError:
         return None
-    return int(mine.read_text(encoding="utf-8"))
+    return number
 
 
 if __name__ == "__main__":
