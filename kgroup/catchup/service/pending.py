@@ -67,21 +67,14 @@ class LedgerReading(msgspec.Struct, frozen=True):
         return find_unrecorded_releases(group, self.listing.knows, self.listing.plans)
 
 
-def read_ledger(
-    reporter: Reporter, settings: Settings, cluster: Cluster, groups: Container[str] | None = None
-) -> LedgerReading:
-    """The ledger's content for these groups, None: all; what cannot be read is reported as a note.
-
-    Without a ledger it costs one request, and one more round trip if the ledger has no records. Without DESCRIBE on the
-    topic the broker does not show whether a ledger exists, so the result is unknown.
-    """
-    return begin_reading_ledger(settings, cluster, groups)(reporter)
-
-
 def begin_reading_ledger(
     settings: Settings, cluster: Cluster, groups: Container[str] | None = None
 ) -> Callable[[Reporter], LedgerReading]:
-    """Begin ``read_ledger``, and return what waits for its result.
+    """Begin to read the ledger's content for these groups, None: all; and return what waits for it.
+
+    What cannot be read is reported as a note. Without a ledger it costs one request, and one more round trip if the
+    ledger has no records. Without DESCRIBE on the topic the broker does not show whether a ledger exists, so the result
+    is unknown.
 
     A consumer starts and reads in the background, while the cluster is asked for other things. Everything that was
     committed to the ledger before this call is in the result.

@@ -99,7 +99,7 @@ class TaskLedger:
     def open(self) -> None:
         """Take the task's transactional id, which ends an earlier attempt, then read the progress.
 
-        Also call it after ``abort`` or a failed ``commit``. An attempt of a superseded runner ends before it takes the
+        Also call it after ``close`` or a failed ``commit``. An attempt of a superseded runner ends before it takes the
         id, because taking it would fence a live attempt. Raises Refused with code ``superseded`` if another runner has
         taken over, or the plan has ended or is gone. Raises what ``Transactions.fence`` and
         ``CommittedReader.committed`` raise, and KgroupError for a record that cannot be read.
@@ -202,10 +202,6 @@ class TaskLedger:
             self.close()
             raise
         self.progress |= {item.chunk: item for item in progress}
-
-    def abort(self) -> None:
-        """Discard what was produced since ``begin``. Call ``open`` before the next transaction."""
-        self.close()
 
     def close(self) -> None:
         """Abort an open transaction within a few seconds and close the connections. The id stays taken."""

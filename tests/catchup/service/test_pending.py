@@ -10,7 +10,7 @@ import pytest
 from kgroup.catchup.ledger import ledger as ledger_module
 from kgroup.catchup.ledger.ledger import Ledger, PlanListing
 from kgroup.catchup.ledger.view import Wanted
-from kgroup.catchup.service.pending import LedgerReading, begin_reading_ledger, read_ledger
+from kgroup.catchup.service.pending import LedgerReading, begin_reading_ledger
 from kgroup.cluster.snapshot import Cluster
 from kgroup.groups.catchup.model import PlanState
 from kgroup.settings.connection import Connection
@@ -34,7 +34,7 @@ def ledger(bootstrap: str, monkeypatch: pytest.MonkeyPatch, name: Name) -> Itera
 def read(bootstrap: str) -> LedgerReading:
     settings = resolve(Connection(bootstrap_server=bootstrap), QuietReporter(), environ={})
     with Cluster(settings) as cluster:
-        return read_ledger(QuietReporter(), settings, cluster)
+        return begin_reading_ledger(settings, cluster)(QuietReporter())
 
 
 def test_no_consumer_is_started_for_an_empty_ledger(

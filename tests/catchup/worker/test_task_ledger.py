@@ -230,7 +230,7 @@ def test_after_a_record_that_is_refused_it_begins_anew(
     assert delivered(config, copy) == ["before", "after"]
 
 
-def test_abort_throws_away_whatever_was_under_way(config: Config, ledger: Ledger, runner: Runner, copy: str) -> None:
+def test_closing_throws_away_whatever_was_under_way(config: Config, ledger: Ledger, runner: Runner, copy: str) -> None:
     with task(config, ledger, runner) as one:
         for flushed in (True, False):
             for _ in range(3):
@@ -238,7 +238,7 @@ def test_abort_throws_away_whatever_was_under_way(config: Config, ledger: Ledger
                 produce(one, copy, *map(str, range(500)))
                 if flushed:
                     one.producer.flush(30)
-                one.abort()
+                one.close()
                 one.open()
         one.begin()
         produce(one, copy, "kept")
