@@ -295,6 +295,7 @@ def test_a_compacted_topic_is_warned_of_and_refuses_records_without_a_key(
     assert raised.value.code == "not-accepted"
 
 
+@pytest.mark.soak
 def test_what_a_topic_has_by_then_is_said(settings: Settings, world: KafkaWorld, name: Name) -> None:
     topic, kept = world.topic(name("orders")), world.topic(name("kept"))
     world.produce(topic, 40_000)

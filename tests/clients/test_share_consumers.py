@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+
 from kgroup.cluster.group_partition import partition_of
 from tests.helpers.command_line import CommandLine
 from tests.helpers.java import JavaClients
@@ -109,6 +111,7 @@ class Jobs:
         ]
 
 
+@pytest.mark.soak
 def test_killed_and_slow(
     kgroup: CommandLine, kafka_tool: KafkaTools, world: KafkaWorld, name: Name, bystander: str
 ) -> None:

@@ -182,6 +182,7 @@ def test_a_record_that_is_refused_takes_its_transaction_with_it(
     assert keys(reader.committed()) == ["after"]
 
 
+@pytest.mark.soak
 def test_a_record_for_a_topic_that_is_not_there(config: Config, place: str, name: Name) -> None:
     with taken(config, name("id"), place) as transactions:
         impatient(transactions)
@@ -308,6 +309,7 @@ def test_a_commit_whose_answer_is_lost_once_is_asked_for_again(
         assert keys(reader.committed()) == ["a", "b"]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("loss", "committed"), [(Loss.ANSWER, ["a"]), (Loss.REQUEST, [])])
 def test_a_commit_that_nobody_answers_is_only_to_be_found_in_the_log(
     behind_proxy: tuple[ProxiedBroker, str], name: Name, loss: Loss, committed: list[str]

@@ -32,6 +32,7 @@ def states(kgroup: CommandLine) -> dict[str, str]:
     return {row["plan_id"]: row["phase"] for row in kgroup("catchup", "list", "-o", "json").data}
 
 
+@pytest.mark.soak
 def test_what_would_be_resumed(kgroup: CommandLine, world: KafkaWorld, crashes: list[Crash], bystander: str) -> None:
     others = world.exact(bystander)
     plans = [released(kgroup, one) for one in crashes[:2]]

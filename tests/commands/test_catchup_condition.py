@@ -101,6 +101,7 @@ def test_a_group_without_a_commit_is_not_behind(kgroup: CommandLine, world: Kafk
     kgroup("catchup", "start", missing, "--if-empty", *RELEASE, exit_code=5)
 
 
+@pytest.mark.soak
 def test_a_group_with_members_is_left_alone_with_if_empty(
     kgroup: CommandLine, world: KafkaWorld, crashed: Crash, members: Members
 ) -> None:
@@ -123,6 +124,7 @@ def test_a_group_with_members_is_left_alone_with_if_empty(
     assert kgroup("catchup", "list", "-o", "json").data == []
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("kind", KINDS)
 def test_of_five_pods_that_start_at_once_one_makes_the_plan(
     kgroup: CommandLine, world: KafkaWorld, name: Name, bystander: str, kind: str
@@ -181,6 +183,7 @@ def test_five_pods_whose_applications_start_after_it(
     assert processed(*files) == {f"{topic}:{partition} {150 + n}": 1 for partition in range(PODS) for n in range(10)}
 
 
+@pytest.mark.soak
 def test_a_pod_waits_for_the_release_of_another_one(proxied: ProxiedBroker, name: Name) -> None:
     """The other one has written its plan, and hangs at its commit."""
     kgroup, world = CommandLine(), proxied.world

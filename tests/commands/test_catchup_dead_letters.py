@@ -96,6 +96,7 @@ def test_a_source_that_does_not_exist_is_refused(kgroup: CommandLine, world: Kaf
     assert "[unknown-topic]" in kgroup("catchup", "start", "--from-dead-letters", gone, exit_code=5).stderr
 
 
+@pytest.mark.soak
 def test_each_goes_back_once(kgroup: CommandLine, world: KafkaWorld, name: Name, bystander: str) -> None:
     dead, source = world.topic(name("dlt")), world.topic(name("orders"), 2)
     die(world, dead, [spring(source), (), spring(source)])

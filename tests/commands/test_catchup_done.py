@@ -139,6 +139,7 @@ def test_killed_on_the_way_it_may_be_resumed_but_not_at_a_rate(
     assert f"CLOSED  {plan}" in done.stdout
 
 
+@pytest.mark.soak
 def test_what_is_not_released_at_work_or_begun_is_refused(
     bootstrap: str, ledger: str, kgroup: CommandLine, world: KafkaWorld, crashed: Crash
 ) -> None:

@@ -334,6 +334,7 @@ def test_start_again_after_a_release_whose_answer_was_lost(
     assert "nothing to do" in warned.stderr
 
 
+@pytest.mark.soak
 def test_a_group_that_was_deleted_before_its_release_is_left_to_nobody_unless_that_is_said(
     kgroup: CommandLine, world: KafkaWorld, crashed: Crash, bootstrap: str, ledger: str
 ) -> None:

@@ -187,6 +187,7 @@ def lines_of(directory: Path) -> list[tuple[int, int]]:
 # --- topics that change
 
 
+@pytest.mark.soak
 def test_a_topic_that_was_made_anew_before_the_replay_is_not_read(
     kgroup: CommandLine, world: KafkaWorld, crashed: Crash, name: Name
 ) -> None:

@@ -147,6 +147,7 @@ def test_words_without_meaning_are_refused_before_a_broker_is_asked(
         assert "[usage]" in result.stderr, words
 
 
+@pytest.mark.soak
 def test_what_is_not_there_is_5(kgroup: CommandLine, crashed: Crash, name: Name) -> None:
     """With a ledger and without one; each says what is not there, and nothing is changed."""
     nobody, nowhere = name("nobody"), name("nowhere")
@@ -201,6 +202,7 @@ def test_a_read_only_context_refuses_all_that_changes(
     assert world.exact(crashed.group) == before
 
 
+@pytest.mark.soak
 def test_the_context_has_where_and_how_fast_it_is_replayed(
     kgroup: CommandLine, world: KafkaWorld, crashed: Crash, monkeypatch: pytest.MonkeyPatch, name: Name
 ) -> None:
@@ -237,6 +239,7 @@ def test_the_context_has_where_and_how_fast_it_is_replayed(
     assert f'context "prod" ({file}:6): --rate fast: not a rate' in broken.stderr
 
 
+@pytest.mark.soak
 def test_where_records_can_not_go_is_said_before_anything_moves(
     kgroup: CommandLine, world: KafkaWorld, crashed: Crash, ledger: str, name: Name
 ) -> None:

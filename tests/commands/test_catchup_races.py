@@ -145,24 +145,10 @@ def stopped_at_its_commit(broker: ProxiedBroker, group: str, *, stored: bool) ->
         assert "may start" not in woken.stderr
 
 
-@pytest.mark.parametrize(
-    ("kind", "stored", "then"),
-    [
-        ("classic", False, "cancel"),
-        ("consumer", True, "resume"),
-        *(
-            pytest.param(*case, marks=pytest.mark.soak)
-            for case in (
-                ("consumer", False, "cancel"),
-                ("consumer", True, "cancel"),
-                ("classic", True, "cancel"),
-                ("classic", False, "resume"),
-                ("consumer", False, "resume"),
-                ("classic", True, "resume"),
-            )
-        ),
-    ],
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", ["classic", "consumer"])
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("then", ["cancel", "resume"])
 def test_a_release_that_hangs_at_its_commit_moves_nothing_when_it_is_woken(
     proxied: ProxiedBroker, name: Name, kind: str, stored: bool, then: str
 ) -> None:
@@ -187,6 +173,7 @@ def test_a_release_that_hangs_at_its_commit_moves_nothing_when_it_is_woken(
 # --- two starts
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("kind", ONE_OFTEN)
 @pytest.mark.parametrize("code", ["fenced", "plan-overlaps"])
 def test_of_two_starts_at_once_one_makes_a_plan(proxied: ProxiedBroker, name: Name, kind: str, code: str) -> None:
@@ -281,12 +268,13 @@ def test_offsets_that_are_moved_after_a_release_that_died_before_its_commit(
 # --- a run that ends in its release, or after it
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("api_key", "having"),
     [
         pytest.param(INIT_PRODUCER_ID, b"-catchup-cu-", id="takeover"),
         # A transaction that is left open ends after a minute, and the ledger is read when it has ended.
-        pytest.param(END_TXN, b"-catchup-cu-", id="epoch", marks=pytest.mark.soak),
+        pytest.param(END_TXN, b"-catchup-cu-", id="epoch"),
         pytest.param(CONSUMER_GROUP_HEARTBEAT, b"", id="join"),
     ],
 )
@@ -312,6 +300,7 @@ def test_what_fails_after_the_plan_is_written_names_how_to_continue_and_how_to_c
     assert kgroup("catchup", "show", plan, "-o", "json").data[0]["state"] == "cancelled"
 
 
+@pytest.mark.soak
 def test_a_start_that_a_member_stops_at_its_commit_leaves_a_plan_so_time_alone_mends_nothing(
     proxied: ProxiedBroker, name: Name
 ) -> None:
@@ -405,7 +394,8 @@ def test_a_resume_that_becomes_the_runner_after_a_cancel_writes_nothing(proxied:
     assert (after["state"], after["destination"], written(world, copy)) == ("cancelled", None, 0)
 
 
-@pytest.mark.parametrize("verb", ["start", pytest.param("resume", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("verb", ["start", "resume"])
 def test_a_run_that_is_ended_in_its_release_says_how_to_go_on_and_need_not_be_told_where_to(
     proxied: ProxiedBroker, ledger: str, name: Name, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
@@ -437,6 +427,7 @@ def test_a_run_that_is_ended_in_its_release_says_how_to_go_on_and_need_not_be_to
     assert offsets(world, crashed.group) == crashed.released
 
 
+@pytest.mark.soak
 def test_a_member_that_could_not_leave_is_told(proxied: ProxiedBroker, name: Name) -> None:
     crashed = crash(proxied.world, name("orders"), name("svc"))
     lost = proxied.proxy.expect(Fault(LEAVE_GROUP, Loss.REQUEST, always=True))

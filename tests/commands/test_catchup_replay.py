@@ -276,6 +276,7 @@ def test_a_handler_that_refuses_a_record_stops_its_partition(
     assert "VERIFIED" in done.stdout
 
 
+@pytest.mark.soak
 def test_what_forbids_the_replay_is_found_before_anything_moves(
     kgroup: CommandLine, world: KafkaWorld, crashed: Crash, name: Name
 ) -> None:

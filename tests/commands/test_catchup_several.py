@@ -30,6 +30,7 @@ def released_often(kgroup: CommandLine, world: KafkaWorld, crashed: Crash, times
     return plans
 
 
+@pytest.mark.soak
 def test_five_plans_are_one_row(kgroup: CommandLine, world: KafkaWorld, crashed: Crash) -> None:
     plans = released_often(kgroup, world, crashed, 5)
 
@@ -43,6 +44,7 @@ def test_five_plans_are_one_row(kgroup: CommandLine, world: KafkaWorld, crashed:
     assert [row["plan_id"] for row in kgroup("catchup", "list", plans[1], "-o", "json").data] == [plans[1]]
 
 
+@pytest.mark.soak
 def test_cancelled_by_the_group_the_newest_first(
     kgroup: CommandLine, world: KafkaWorld, crashed: Crash, bystander: str
 ) -> None:

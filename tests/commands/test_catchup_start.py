@@ -202,6 +202,7 @@ def test_watching_a_group_ends_with_the_plan_that_was_watched(
     assert [(each["plan_id"], each["state"]) for each in shown] == [(second, "released"), (second, "cancelled")]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_live_group_is_left_alone(
     kgroup: CommandLine, world: KafkaWorld, name: Name, members: Members, kind: str
@@ -239,6 +240,7 @@ def with_member(world: KafkaWorld, name: Name, members: Members) -> tuple[str, s
     return topic, group, member
 
 
+@pytest.mark.soak
 def test_it_waits_for_the_group_to_be_empty(
     kgroup: CommandLine, world: KafkaWorld, name: Name, members: Members
 ) -> None:

@@ -155,6 +155,7 @@ def test_it_is_used_at_the_next_resume(kgroup: CommandLine, crashed: Crash, byst
     assert f"{plan} is cancelled: nothing to throttle" in ended.stderr
 
 
+@pytest.mark.soak
 def test_a_resume_replaces_what_was_throttled(
     kgroup: CommandLine, world: KafkaWorld, crashed: Crash, name: Name, bystander: str
 ) -> None:

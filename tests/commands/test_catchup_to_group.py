@@ -47,6 +47,7 @@ def handed_over(kgroup: CommandLine, crashed: Crash, second: str) -> str:
     return plan
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_the_application_reads_the_gap_and_its_group_is_deleted(
     kgroup: CommandLine,
@@ -88,6 +89,7 @@ def test_the_application_reads_the_gap_and_its_group_is_deleted(
     assert world.exact(bystander) == others
 
 
+@pytest.mark.soak
 def test_interrupted_and_resumed_it_goes_on_where_the_application_is(
     kgroup: CommandLine, world: KafkaWorld, crashed: Crash, name: Name, tmp_path: Path
 ) -> None:
@@ -113,6 +115,7 @@ def test_interrupted_and_resumed_it_goes_on_where_the_application_is(
     assert f"all 80 offsets: committed by group {second}" in kgroup("catchup", "show", plan).stdout
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("loss", [Loss.REQUEST, Loss.ANSWER])
 def test_killed_at_the_handover_it_is_continued_by_the_marks(
     proxied: ProxiedBroker, name: Name, tmp_path: Path, loss: Loss
@@ -164,6 +167,7 @@ def test_killed_before_the_handover_an_application_that_began_by_itself_shows_no
     assert offsets(world, second) == crashed.released
 
 
+@pytest.mark.soak
 def test_killed_after_the_deletion_it_is_verified_by_the_ledger(
     proxied: ProxiedBroker, name: Name, tmp_path: Path
 ) -> None:
@@ -224,6 +228,7 @@ def test_delete_group_does_not_delete_what_was_there_before(
     assert "Nothing was changed." in dry.stdout
 
 
+@pytest.mark.soak
 def test_cancelled_before_the_application_has_begun(
     kgroup: CommandLine, world: KafkaWorld, crashed: Crash, members: Members, name: Name
 ) -> None:
@@ -242,6 +247,7 @@ def test_cancelled_before_the_application_has_begun(
     assert world.exact(crashed.group) == before
 
 
+@pytest.mark.soak
 def test_cancelled_in_between_the_group_reads_what_is_left(
     kgroup: CommandLine, world: KafkaWorld, crashed: Crash, name: Name, tmp_path: Path
 ) -> None:
@@ -323,6 +329,7 @@ def test_ranges_without_a_group_and_a_released_plan(
         process.ends(0)
 
 
+@pytest.mark.soak
 def test_neither_spark_nor_java_is_needed(
     kgroup: CommandLine, world: KafkaWorld, crashed: Crash, name: Name, tmp_path: Path
 ) -> None:
@@ -377,6 +384,7 @@ def test_other_wrong_options(kgroup: CommandLine) -> None:
     assert "--to-group is for one plan" in several.stderr
 
 
+@pytest.mark.soak
 def test_the_destination_stays_once_the_gap_is_handed_over(
     kgroup: CommandLine, world: KafkaWorld, crashed: Crash, name: Name
 ) -> None:
@@ -418,6 +426,7 @@ def test_a_second_group_whose_application_does_not_stop_is_not_deleted(
     assert offsets(world, second) == crashed.released
 
 
+@pytest.mark.soak
 def test_what_retention_deleted_before_it_was_committed_is_lost(
     kgroup: CommandLine, world: KafkaWorld, crashed: Crash, name: Name
 ) -> None:
@@ -433,6 +442,7 @@ def test_what_retention_deleted_before_it_was_committed_is_lost(
     assert [(row["partition"], row["start"], row["end"]) for row in lost] == [(0, 70, 120)]
 
 
+@pytest.mark.soak
 def test_abandoned_what_is_left_is_listed_and_the_marks_are_deleted(
     kgroup: CommandLine, world: KafkaWorld, crashed: Crash, name: Name
 ) -> None:

@@ -48,6 +48,7 @@ def delete(world: KafkaWorld, topic: str) -> None:
 LOST = pytest.mark.parametrize("lose", [delete, truncate])
 
 
+@pytest.mark.soak
 @LOST
 def test_what_a_lost_ledger_owes_is_said_and_can_be_delivered(
     kgroup: CommandLine, world: KafkaWorld, crashed: Crash, ledger: str, lose: Callable[[KafkaWorld, str], None]

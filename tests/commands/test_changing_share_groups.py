@@ -145,6 +145,7 @@ def test_reset_and_undo(
     assert starts(kgroup, worked) == both(orders, 0, 10)
 
 
+@pytest.mark.soak
 def test_each_target(kgroup: CommandLine, world: KafkaWorld, orders: str, idle: str) -> None:
     reset = ("reset", idle, "--topic", orders, "--execute")
     for target, start in (

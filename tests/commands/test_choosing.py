@@ -64,6 +64,7 @@ def test_a_group_that_is_called_like_an_option(kgroup: CommandLine, world: Kafka
     assert group in kgroup(*command).stdout
 
 
+@pytest.mark.soak
 def test_an_unknown_topic(kgroup: CommandLine, world: KafkaWorld, two: tuple[str, list[str]], name: Name) -> None:
     """It may be a typing error, so that an empty table would be a false answer."""
     missing = name("nope")

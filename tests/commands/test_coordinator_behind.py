@@ -37,6 +37,7 @@ def test_it_is_asked_until_it_has_caught_up(proxied: ProxiedBroker, group: str) 
     assert proxied.proxy.forwarded[OFFSET_FETCH] == 2 * usual + 3
 
 
+@pytest.mark.soak
 def test_it_has_its_time_however_late_it_was_elected(proxied: ProxiedBroker, group: str) -> None:
     """A broker counts as dead after 9 s by default, which is longer than a coordinator may be behind."""
     loading = [Fault(DESCRIBE_GROUPS, Loss.LOADING) for _ in range(55)]  # one in 0.1 s
@@ -48,6 +49,7 @@ def test_it_has_its_time_however_late_it_was_elected(proxied: ProxiedBroker, gro
     assert found["group"] == group
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("verb", ["describe", "lag", "export", "list"])
 def test_reading_shows_what_there_is_with_an_error(proxied: ProxiedBroker, group: str, verb: str) -> None:
     proxied.proxy.expect(Fault(LIST_OFFSETS, Loss.BEHIND, having=b"__consumer_offsets", always=True))

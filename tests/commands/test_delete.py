@@ -183,6 +183,7 @@ def test_idle_for_by_a_clock_that_may_be_ahead_deletes_nothing(
     assert group not in world.groups()
 
 
+@pytest.mark.soak
 def test_what_a_shifted_clock_does(kgroup: CommandLine, world: KafkaWorld, name: Name, topic: str) -> None:
     """As a process with another clock: nothing is deleted by it, and all that shows ages warns."""
     group = name("used")
@@ -241,6 +242,7 @@ def test_idle_for_needs_a_unit(kgroup: CommandLine, given: str) -> None:
     assert "--idle-for" in kgroup("delete", "svc", f"--idle-for={given}", exit_code=2).stderr
 
 
+@pytest.mark.soak
 def test_after_waiting_for_its_turn(
     world: KafkaWorld, kgroup: CommandLine, three: list[str], topic: str, tmp_path: Path
 ) -> None:

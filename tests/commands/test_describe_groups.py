@@ -132,6 +132,7 @@ def test_consumer_group_subscribed_by_regex(
     assert f"^{prefix}-.*" in member["subscription_regex"]
 
 
+@pytest.mark.soak
 def test_static_consumer_member_that_left_for_a_moment(
     kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
 ) -> None:
@@ -213,6 +214,7 @@ def test_generation_and_leader_are_the_clients_own(
     assert (after["generation"], after["leader_member_id"]) == (second.generation, second.member_id)
 
 
+@pytest.mark.soak
 def test_generation_after_many_commits_of_others_in_the_same_partition(
     kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
 ) -> None:

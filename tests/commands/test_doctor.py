@@ -36,6 +36,7 @@ def severities(findings: Mapping[str, Any]) -> dict[str, str]:
     return {rule: finding["severity"] for rule, finding in findings.items() if rule not in BY_DESIGN}
 
 
+@pytest.mark.soak
 def test_healthy_groups_of_all_shapes(
     kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, bystander: str
 ) -> None:
@@ -72,6 +73,7 @@ def test_healthy_groups_of_all_shapes(
     }
 
 
+@pytest.mark.soak
 def test_members_that_are_ill_placed(
     kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, bystander: str
 ) -> None:
@@ -108,6 +110,7 @@ def test_members_that_are_ill_placed(
     assert findings[waiting]["topic-gone"]["affected"] == [gone]
 
 
+@pytest.mark.soak
 def test_a_hanging_transaction_and_its_finished_abort(
     kgroup: CommandLine, world: KafkaWorld, name: Name, bootstrap: str, bystander: str, kafka_tool: KafkaTools
 ) -> None:
@@ -149,6 +152,7 @@ def test_a_transaction_that_is_under_way_is_no_hanging_one(
     producer.abort_transaction(30)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_member_that_comes_and_goes(
     kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, protocol: str, bystander: str
@@ -179,6 +183,7 @@ def test_a_member_that_comes_and_goes(
         assert f"without commits for {duration(numbers['stopped_ms'])}" in found["rebalance-storm"]["evidence"]
 
 
+@pytest.mark.soak
 def test_a_job_that_is_not_due(
     kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, bystander: str
 ) -> None:
@@ -286,6 +291,7 @@ def test_an_instance_id_of_two_processes(kgroup: CommandLine, world: KafkaWorld,
     assert [shlex.split(command)[:3] for command in verdict["commands"]] == [["kgroup", "history", group]]
 
 
+@pytest.mark.soak
 def test_offsets_that_somebody_moved(
     kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, bystander: str
 ) -> None:
@@ -346,6 +352,7 @@ def test_a_catch_up_that_nobody_continues(
     assert "pending-catchup" not in rules_of(kgroup, crashed.group)[crashed.group]
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("ledger")
 def test_catch_ups_are_no_unrest(
     kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, bystander: str

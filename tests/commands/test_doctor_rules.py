@@ -36,6 +36,7 @@ OFFSETS_TOPIC = "__consumer_offsets"
 RETENTION_S, CHECK_S = 60, 5
 
 
+@pytest.mark.soak
 def test_a_static_member_that_came_back_too_late(
     kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, bystander: str
 ) -> None:
@@ -267,6 +268,7 @@ def test_offsets_that_are_about_to_expire(tmp_path: Path, monkeypatch: pytest.Mo
         }
 
 
+@pytest.mark.soak
 def test_a_topic_that_is_deleted_under_its_group(
     kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, bystander: str
 ) -> None:

@@ -119,6 +119,7 @@ def test_offsets_are_rescued_whole_and_open_transactions_do_not_count(
     assert world.exact(new)[topic, 1][0] == 9
 
 
+@pytest.mark.soak
 def test_undo_as_of_takes_back_what_another_tool_did(
     kgroup: CommandLine, world: KafkaWorld, name: Name, tmp_path: Path
 ) -> None:

@@ -148,6 +148,7 @@ def test_live_group_is_refused(kgroup: CommandLine, live: Live, verb: str) -> No
             assert [(row["group"], row["commit_count"]) for row in document["data"]] == [(live.group, 2)]
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("untouched")
 @pytest.mark.parametrize("verb", ["reset", "delete", "delete-offsets"])
 def test_not_empty_in_time(kgroup: CommandLine, live: Live, verb: str) -> None:
@@ -214,6 +215,7 @@ def test_within_without_wait_empty(kgroup: CommandLine, verb: str) -> None:
     assert "the unit is missing" in kgroup(*given, "--wait-empty", "--within", "5", exit_code=2).stderr
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_undo_of_a_live_group(
     kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, topic: str, protocol: str
@@ -237,6 +239,7 @@ def test_undo_of_a_live_group(
     assert [offset for offset, _ in world.committed(group).values()] == [3, 4]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("how", ["closed", "killed"])
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_waits_and_then_does_it(
@@ -282,6 +285,7 @@ def test_deleting_waits_too(
         assert world.committed(group) == {}
 
 
+@pytest.mark.soak
 def test_plan_is_made_anew_after_the_wait(
     world: KafkaWorld, members: Members, name: Name, topic: str, kgroup: CommandLine
 ) -> None:
@@ -312,6 +316,7 @@ def test_plan_is_made_anew_after_the_wait(
 # A consumer that joins between check and commit
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_consumer_joins_after_the_check(
     world: KafkaWorld, members: Members, name: Name, topic: str, kgroup: CommandLine, tmp_path: Path, protocol: str
@@ -434,6 +439,7 @@ def test_one_live_group_among_several(
 # Right after the last consumer has closed
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("client", ["classic", "cooperative", "consumer"])
 def test_right_after_the_last_consumer_closed(
     world: KafkaWorld, members: Members, name: Name, topic: str, kgroup: CommandLine, client: str
@@ -692,6 +698,7 @@ def contexts(bootstrap: str, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("contexts")
 def test_contexts_that_refuse_to_execute(
     world: KafkaWorld,

@@ -139,7 +139,8 @@ def test_a_member_that_died_and_one_that_was_too_slow_are_told_apart(
         assert described["verdict"]["next"].startswith("dies left: its session ended at ")
 
 
-@pytest.mark.parametrize("protocol", ["classic", pytest.param("consumer", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_rollouts_and_three_times_all_at_once_that_are_restarts(
     kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, protocol: str
 ) -> None:
@@ -203,6 +204,7 @@ def test_static_members_and_partitions_added(
     assert causes(added)[-1] == ("partitions-changed", ())
 
 
+@pytest.mark.soak
 def test_deleted_and_made_anew_a_reset_and_who_is_not_there(
     kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name
 ) -> None:
@@ -305,6 +307,7 @@ def test_records_that_were_deleted_before_they_were_read(
     member.leave()
 
 
+@pytest.mark.soak
 def test_two_writers_of_a_partition_are_not_its_owner(
     kgroup: CommandLine, world: KafkaWorld, bootstrap: str, name: Name
 ) -> None:
@@ -352,6 +355,7 @@ def test_two_writers_of_a_partition_are_not_its_owner(
     )
 
 
+@pytest.mark.soak
 def test_followed(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name) -> None:
     topic, group = world.topic(name("orders"), partitions=2), name("svc")
     first = members.classic(group, topic, client_id="a")
@@ -402,6 +406,7 @@ def test_what_is_refused(kgroup_cli: CommandLine) -> None:
         assert said in kgroup_cli("history", "svc", "-b", "127.0.0.1:1", *arguments, exit_code=2).stderr
 
 
+@pytest.mark.soak
 def test_share_and_streams_groups_have_a_history_too(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
     """Their members are gone; a real application is in tests/clients."""
     topic, plain, share, streams = world.topic(name("orders")), name("g-plain"), name("g-share"), name("g-streams")

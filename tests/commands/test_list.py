@@ -76,6 +76,7 @@ def test_every_type_and_state(kgroup: CommandLine, world: KafkaWorld, members: M
     assert all(group["group"] in screen for group in listed)
 
 
+@pytest.mark.soak
 def test_filters(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name) -> None:
     topic, other, stem = world.topic(name("orders")), world.topic(name("other")), name("g")
     live, new, simple, elsewhere = (f"{stem}-{kind}" for kind in ("a-live", "b-new", "c-simple", "d-elsewhere"))
@@ -131,6 +132,7 @@ def test_protocol_is_shown_where_it_is_not_the_consumers(
     assert [row[protocol] for row in (connect, live, simple)] == ["connect", "-", "-"]
 
 
+@pytest.mark.soak
 def test_how_long_groups_are_idle(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
     topic, stem = world.topic(name("orders")), name("g")
     old, new, mine = f"{stem}-old", f"{stem}-new", ("--regex", f"{stem}.*")

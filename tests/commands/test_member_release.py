@@ -81,6 +81,7 @@ def ranges(plan: dict[str, Any]) -> list[tuple[int, int, int]]:
     return [(row["partition"], row["start"], row["end"]) for row in plan["ranges"]]
 
 
+@pytest.mark.soak
 @EACH
 @pytest.mark.parametrize("bound", ["10m", 25])
 def test_what_is_behind_starts_at_the_log_end_and_its_gap_is_a_plan(
@@ -153,6 +154,7 @@ def test_a_plan_of_a_member_is_cancelled_as_any_other(
     assert [one["state"] for one in plans(kgroup)] == ["cancelled"]
 
 
+@pytest.mark.soak
 @ONE_EVERY_DAY
 def test_killed_between_the_ledger_and_the_commit(
     kgroup: CommandLine, world: KafkaWorld, applications: Applications, protocol: str
@@ -329,6 +331,7 @@ def test_an_older_plan_that_is_pending_stays_and_the_new_gap_begins_at_its_end(
     assert {one["state"] for one in plans(kgroup)} == {"released"}
 
 
+@pytest.mark.soak
 def test_offsets_that_a_pending_plan_has_are_not_planned_twice(
     kgroup: CommandLine, world: KafkaWorld, applications: Applications
 ) -> None:

@@ -154,6 +154,7 @@ def test_there_and_back(kgroup: CommandLine, world: KafkaWorld, name: Name, tmp_
         assert len(changes(tmp_path / "state")) == turn
 
 
+@pytest.mark.soak
 def test_many_groups_at_once(kgroup: CommandLine, world: KafkaWorld, name: Name, tmp_path: Path) -> None:
     """100 in one command, and back by one undo."""
     topic, stem = world.topic(name("orders"), partitions=3), name("svc")
@@ -181,6 +182,7 @@ def test_many_groups_at_once(kgroup: CommandLine, world: KafkaWorld, name: Name,
     assert {group: world.exact(group) for group in groups} == before
 
 
+@pytest.mark.soak
 def test_too_large_for_one_request(
     kgroup: CommandLine, world: KafkaWorld, name: Name, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -687,6 +689,7 @@ def test_undo(
     assert world.exact(shop.group) == shop.commits
 
 
+@pytest.mark.soak
 def test_undo_after_the_group_moved_on(kgroup: CommandLine, world: KafkaWorld, members: Members, shop: Shop) -> None:
     """Live: refused by name. Then the offsets stay where its consumers of the new protocol have left them."""
     kgroup(*migrate(shop.group, "consumer"), "--execute")

@@ -103,6 +103,7 @@ def test_killed_at_each_step(proxied: ProxiedBroker, name: Name, target: str, ap
     goes_on(proxied.world, target, groups, before)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("how", ["the first is not answered", "the second does not arrive"])
 def test_killed_between_the_two_heartbeats(proxied: ProxiedBroker, name: Name, tmp_path: Path, how: str) -> None:
     """The group holds kgroup's own member: the next run, also a dry one, says so and for how long, and goes on."""
@@ -144,7 +145,8 @@ def test_undo_that_is_killed(proxied: ProxiedBroker, name: Name, api_key: int, l
     assert everything(proxied.world, groups) == before
 
 
-@pytest.mark.parametrize("skip", [pytest.param(0, marks=pytest.mark.soak), 1])
+@pytest.mark.soak
+@pytest.mark.parametrize("skip", [0, 1])
 def test_killed_between_the_parts_of_a_large_commit(proxied: ProxiedBroker, name: Name, skip: int) -> None:
     world, group = proxied.world, name("svc")
     topic = world.topic(name("large"), partitions=300)
@@ -203,6 +205,7 @@ def test_lost_once(proxied: ProxiedBroker, name: Name, target: str, api_key: int
     assert everything(proxied.world, groups) == before
 
 
+@pytest.mark.soak
 def test_no_answer_in_time(proxied: ProxiedBroker, name: Name) -> None:
     """The conversion hangs on its way until the time is over: not called done, and the next run looks."""
     groups, before = groups_of(proxied.world, name, 1)
@@ -218,6 +221,7 @@ def test_no_answer_in_time(proxied: ProxiedBroker, name: Name) -> None:
 # --- the journal comes first
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("target", ["consumer", "classic"])
 def test_journal_is_on_disk_before_the_first_byte(
     proxied: ProxiedBroker, name: Name, tmp_path: Path, target: str

@@ -219,6 +219,7 @@ def smaller_batches(world: KafkaWorld, probe: str, largest: int) -> Iterator[Non
         wait_for(lambda: not refused(), "no limit")
 
 
+@pytest.mark.soak
 def test_refused_commit_is_not_believed(world: KafkaWorld, name: Name, tmp_path: Path) -> None:
     """The broker stores none of them; what stands there is what stood there before, and proves nothing."""
     group, topic = name("svc"), world.topic(name("orders"), partitions=10)
@@ -465,6 +466,7 @@ def test_settings_go_back_though_the_group_is_classic_already(world: KafkaWorld,
     taken_back(world, shop, only_change(tmp_path)[0], {})
 
 
+@pytest.mark.soak
 def test_answer_to_the_settings_is_lost_for_good(broker: Broker, world: KafkaWorld, shop: Shop, tmp_path: Path) -> None:
     """Whether they were set is unknown, and undo looks at what stands."""
     broker.proxy.expect(Fault(INCREMENTAL_ALTER_CONFIGS, Loss.ANSWER, always=True))
@@ -516,6 +518,7 @@ def test_fault_in_the_second_round(
     assert [group for group in groups if world.group_config(group)] == []
 
 
+@pytest.mark.soak
 def test_commits_that_cannot_be_read_back(broker: Broker, world: KafkaWorld, shop: Shop, tmp_path: Path) -> None:
     """It was converted, and that its commits are there is not proved: 7, and the hint that looks."""
     fault = right_after_the_conversion(broker, Fault(OFFSET_FETCH, Loss.REQUEST, always=True))

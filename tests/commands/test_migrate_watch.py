@@ -79,6 +79,7 @@ def test_not_in_time(members: Members, name: Name, topic: str, kgroup: CommandLi
     assert (row["classic_member_count"], row["consumer_member_count"]) == (1, 0)
 
 
+@pytest.mark.soak
 def test_downgrade(world: KafkaWorld, members: Members, name: Name, topic: str) -> None:
     """The way back is followed too."""
     group = name("svc")

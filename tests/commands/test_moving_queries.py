@@ -229,6 +229,7 @@ def killing(tmp_path: Path) -> Callable[[int], dict[str, str]]:
     return at
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("at", [0, 1])
 def test_a_release_that_is_killed_is_cancelled_or_finished(
     kgroup: CommandLine, checkpoint: Path, query: str, ledger: Ledger, killing: Callable[[int], dict[str, str]], at: int
@@ -294,6 +295,7 @@ def released(kgroup: CommandLine, query: str, ledger: Ledger) -> str:
     return query
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("job", "words"),
     [

@@ -33,6 +33,7 @@ def orders(world: KafkaWorld, name: Name) -> str:
     return topic
 
 
+@pytest.mark.soak
 def test_no_age_is_told_from_them(
     kgroup: CommandLine, world: KafkaWorld, name: Name, orders: str, bystander: str
 ) -> None:

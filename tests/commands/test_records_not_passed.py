@@ -54,6 +54,7 @@ def trying(bootstrap: str, group: str, topic: str, habit: str, tries: IO[bytes] 
     return subprocess.Popen([sys.executable, "-m", "tests.helpers.stuck_application", given, topic, how], stdout=tries)
 
 
+@pytest.mark.soak
 def test_the_command_that_skips_never_skips_a_good_record(
     kgroup: CommandLine,
     world: KafkaWorld,
@@ -113,6 +114,7 @@ def test_the_command_that_skips_never_skips_a_good_record(
     }
 
 
+@pytest.mark.soak
 def test_a_crash_loop_that_creeps(
     kgroup: CommandLine, world: KafkaWorld, bootstrap: str, name: Name, bystander: str
 ) -> None:
@@ -180,6 +182,7 @@ def test_commits_back_and_forth_are_a_stall_at_the_lowest(
             assert not any(re.search("kgroup (undo|reset)", page) for page in pages)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("protocol", ["classic", "consumer", "pattern"])
 def test_a_topic_that_the_group_has_left(
     kgroup: CommandLine,

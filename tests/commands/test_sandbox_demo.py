@@ -36,6 +36,7 @@ class Shared:
         return self
 
 
+@pytest.mark.soak
 def test_without_pyspark_it_shows_the_crash_and_what_to_install(
     kgroup: CommandLine, bootstrap: str, name: Name, monkeypatch: pytest.MonkeyPatch
 ) -> None:

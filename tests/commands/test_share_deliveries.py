@@ -99,6 +99,7 @@ def test_how_often_records_were_delivered(kgroup: CommandLine, delivered: Callab
     assert "ARCHIVED" not in kgroup("describe", made.group, "--scan-time", "0s").stdout
 
 
+@pytest.mark.soak
 def test_peek_shows_the_records_themselves(kgroup: CommandLine, delivered: Callable[..., Delivered]) -> None:
     """Not the marker, which is archived too."""
     made = delivered()
@@ -210,6 +211,7 @@ def test_what_is_archived_during_a_wait_is_counted(
     assert stable["archived_count"] is None
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("kgroup")
 def test_what_is_archived_during_a_watch_is_counted(given_back: tuple[str, Callable[[], object]]) -> None:
     group, give_back = given_back

@@ -123,6 +123,7 @@ def test_lag_is_what_the_broker_counts(kgroup: CommandLine, world: KafkaWorld, o
         assert "COMMITTED" not in page
 
 
+@pytest.mark.soak
 def test_checks_metrics_and_waiting(kgroup: CommandLine, world: KafkaWorld, orders: str, group: str) -> None:
     with sharer(world.bootstrap, group, orders) as member:
         member.accept(18, lambda message: RELEASE if message.offset() == 0 else ACCEPT)
@@ -224,6 +225,7 @@ def test_a_group_that_nobody_reads(kgroup: CommandLine, world: KafkaWorld, order
     assert [(each["rule"], each["numbers"]) for each in document["findings"]] == [("share-no-reader", {"lag": 5})]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("verb", ["describe", "lag", "doctor"])
 def test_offsets_that_never_come(proxied: ProxiedBroker, name: Name, verb: str) -> None:
     """The group is shown without them, within the time limit; the others are shown as ever."""

@@ -78,6 +78,7 @@ def test_a_consumer_group_does_what_was_predicted(
     assert all(outcome == held(joined) for outcome in outcomes) or not apart(held(joined))
 
 
+@pytest.mark.soak
 def test_topics_whose_ids_share_a_bucket(
     kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, bystander: str
 ) -> None:

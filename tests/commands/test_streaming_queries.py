@@ -79,6 +79,7 @@ def test_its_document(kgroup: CommandLine, orders: str, query: str) -> None:
     assert (found["stateful"], found["has_gaps"], found["log_version"]) == (False, False, 1)
 
 
+@pytest.mark.soak
 def test_the_context_names_queries(
     kgroup: CommandLine, orders: str, query: str, named: Callable[..., None], tmp_path: Path
 ) -> None:

@@ -481,6 +481,7 @@ def test_unknown_id(kgroup: CommandLine, shop: Shop) -> None:
         assert refused.stdout == ""
 
 
+@pytest.mark.soak
 def test_reset_by_another_tool_is_undone_from_the_jumps_of_the_log(
     kgroup: CommandLine, world: KafkaWorld, members: Members, kafka_tool: KafkaTools, shop: Shop
 ) -> None:
@@ -868,6 +869,7 @@ runpy.run_module("kgroup", run_name="__main__")
 """kgroup under a user id that is in no passwd file, as pods have it."""
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("named", [True, False])
 def test_unknown_user_without_home(
     kgroup: CommandLine, world: KafkaWorld, shop: Shop, tmp_path: Path, named: bool

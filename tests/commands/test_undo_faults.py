@@ -103,6 +103,7 @@ def rows_of(result: Result) -> dict[int, Mapping[str, Any]]:
     return {row["partition"]: row for row in result.data}
 
 
+@pytest.mark.soak
 def test_a_coordinator_that_loads_for_ever(proxied: ProxiedBroker, svc: tuple[str, str, Commits], name: Name) -> None:
     """Nothing that asks it gets an answer; the log tells the group, and its offsets are rescued whole."""
     (group, _, before), new = svc, name("new")
@@ -305,12 +306,13 @@ SIGNALLED, STOPPED = 300, 120
 """Groups; more than are on their way at a time."""
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("number", "exit_code"),
     [
         (signal.SIGINT, 130),
-        pytest.param(signal.SIGTERM, 143, marks=pytest.mark.soak),
-        pytest.param(signal.SIGHUP, 143, marks=pytest.mark.soak),
+        (signal.SIGTERM, 143),
+        (signal.SIGHUP, 143),
     ],
 )
 def test_signal_in_the_middle(
@@ -348,6 +350,7 @@ def test_signal_in_the_middle(
     assert everything(proxied.world, groups) == before
 
 
+@pytest.mark.soak
 def test_signal_on_the_screen(proxied: ProxiedBroker, name: Name) -> None:
     """The table too says how far it came, and how that is taken back."""
     topic, stem = filled(proxied.world, name("orders"), 1), name("svc")
@@ -594,6 +597,7 @@ def test_two_at_once(kgroup: CommandLine, world: KafkaWorld, name: Name, bystand
     assert everything(world, [*ours, *theirs]) == before
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("held_s", [0.0, 1.5])
 def test_two_at_once_on_the_same_groups(
     kgroup: CommandLine, world: KafkaWorld, name: Name, tmp_path: Path, bystander: str, held_s: float
@@ -658,6 +662,7 @@ def test_moved_while_it_waits_for_its_turn(
     assert everything(world, groups) == before
 
 
+@pytest.mark.soak
 def test_second_waits_while_the_first_is_held(proxied: ProxiedBroker, name: Name) -> None:
     """The first one's commit is on its way when the second begins: the second waits, and finds its plan outdated."""
     topic, group = filled(proxied.world, name("orders"), 3), name("svc")
@@ -680,7 +685,8 @@ def test_second_waits_while_the_first_is_held(proxied: ProxiedBroker, name: Name
 # --- an undo that did not come to its end
 
 
-@pytest.mark.parametrize("how", ["killed before its first write", pytest.param("interrupted", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("how", ["killed before its first write", "interrupted"])
 def test_undo_that_was_stopped(proxied: ProxiedBroker, name: Name, tmp_path: Path, how: str) -> None:
     """The next bare undo goes for the same change again, not for the one before it, until it is back whole."""
     topic, stem = filled(proxied.world, name("orders"), 1), name("svc")
@@ -745,6 +751,7 @@ def test_coordinator_that_is_not_found_any_more(
     assert proxied.world.exact(group) == before
 
 
+@pytest.mark.soak
 def test_evicted_and_then_not_seen(proxied: ProxiedBroker, name: Name, tmp_path: Path) -> None:
     """The members are gone; that the group can't be looked at afterwards hides neither the result nor the journal."""
     world, group, instance = proxied.world, name("svc"), "pay-0"

@@ -69,6 +69,7 @@ def idle(world: KafkaWorld, name: Name) -> str:
     return group
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_until_empty(kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, protocol: str) -> None:
     """One leaves, one crashes: the one that is left is named, with a bound for its session that holds."""
@@ -179,6 +180,7 @@ def test_lag_time(kgroup: CommandLine, world: KafkaWorld, idle: str) -> None:
     assert caught_up["conditions"][0]["observed"] == "nothing unread"
 
 
+@pytest.mark.soak
 def test_hold(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
     """A member that comes and goes between two looks: Empty at both, and the hold restarts."""
     topic, group = world.topic(name("orders")), name("svc")

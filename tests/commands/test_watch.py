@@ -64,6 +64,7 @@ def test_a_watch_from_the_first_page_to_q(kgroup: CommandLine, world: KafkaWorld
         assert terminal.ends(0) == ""
 
 
+@pytest.mark.soak
 def test_lag_has_a_sparkline_for_each_partition(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
     topic, group = world.topic(f"t{name('')[-6:]}", partitions=2), f"g{name('')[-6:]}"
     world.produce(topic, 50)
@@ -124,6 +125,7 @@ def test_lines_of_json(kgroup: CommandLine, world: KafkaWorld, name: Name, verb:
     assert first["data"][0].keys() == single.data[0].keys()
 
 
+@pytest.mark.soak
 def test_an_unknown_group_is_the_end(kgroup: CommandLine, world: KafkaWorld, name: Name) -> None:
     group = name("svc")
     world.commit(group, {(world.topic(name("orders")), 0): 1})

@@ -95,6 +95,7 @@ def empty_consumer_group(world: KafkaWorld, members: Members, group: str, topic:
     wait_for(lambda: world.groups().get(group) == ("consumer", "empty"), "an empty consumer group")
 
 
+@pytest.mark.soak
 def test_up_and_down_again(bootstrap: str, world: KafkaWorld, members: Members, name: Name) -> None:
     """One member after the other is replaced while the group runs; then the same the other way."""
     topic, group = world.topic(name("orders"), partitions=4), name("pay-svc")
@@ -137,6 +138,7 @@ def test_up_and_down_again(bootstrap: str, world: KafkaWorld, members: Members, 
     assert not any(line.startswith("REVERTED") for line in up.reporter.lines + down.reporter.lines)
 
 
+@pytest.mark.soak
 def test_one_classic_member_joins_first(bootstrap: str, world: KafkaWorld, members: Members, name: Name) -> None:
     topic, group = world.topic(name("orders"), partitions=2), name("pay-svc")
     empty_consumer_group(world, members, group, topic)
@@ -162,6 +164,7 @@ def test_one_classic_member_joins_first(bootstrap: str, world: KafkaWorld, membe
     assert (found.classic_member_count, found.consumer_member_count) == (0, 1)
 
 
+@pytest.mark.soak
 def test_several_groups_of_which_one_goes(bootstrap: str, world: KafkaWorld, members: Members, name: Name) -> None:
     """A group that vanishes is waited for; one that is there is followed to its end, and all are looked at on."""
     topic, gone, there = world.topic(name("orders")), name("gone"), name("there")
@@ -198,6 +201,7 @@ def test_not_in_time(bootstrap: str, world: KafkaWorld, members: Members, name: 
     assert look(bootstrap, (), "classic").finished
 
 
+@pytest.mark.soak
 def test_many_groups_are_said_in_one_line(bootstrap: str, world: KafkaWorld, name: Name) -> None:
     topic, stem = world.topic(name("orders")), name("svc")
     groups = tuple(f"{stem}-{number}" for number in range(7))

@@ -87,6 +87,7 @@ def test_killed_broker_comes_back_with_its_data(sandbox: Sandbox, reporter: Reco
     assert "kept" in demo_clients.topics(first.bootstrap_servers)
 
 
+@pytest.mark.soak
 def test_down_stops_its_own_and_nothing_else(running: Sandbox, sandbox: Sandbox, reporter: Recorder) -> None:
     other = running.status()
     started = sandbox.up(reporter=reporter)
@@ -101,6 +102,7 @@ def test_down_stops_its_own_and_nothing_else(running: Sandbox, sandbox: Sandbox,
     assert not Sandbox(sandbox.directory / "none").down(reporter=reporter)
 
 
+@pytest.mark.soak
 def test_a_broker_that_cannot_start_says_why_and_leaves_nothing(sandbox: Sandbox, reporter: Recorder) -> None:
     with pytest.raises(SandboxError, match="broker 1 ended while it started") as raised:
         sandbox.up(properties={"num.partitions": "many"}, reporter=reporter)
@@ -109,6 +111,7 @@ def test_a_broker_that_cannot_start_says_why_and_leaves_nothing(sandbox: Sandbox
     assert sandbox.up(reporter=reporter).state is ProcessState.RUNNING
 
 
+@pytest.mark.soak
 def test_port(sandbox: Sandbox, reporter: Recorder) -> None:
     (port,) = ports.choose(1)  # one that no client is given before the broker takes it
     with socket.socket() as listener:

@@ -90,6 +90,7 @@ def test_missing_jar_is_told_with_ivys_words(
     assert any("org.example#beta;1.0" in line for line in raised.value.details)
 
 
+@pytest.mark.soak
 def test_a_jar_that_disappeared_makes_the_directory_unwhole(
     tmp_path: Path, manifest: Manifest, local_ivy: ivy.Ivy, reporter: Recorder
 ) -> None:

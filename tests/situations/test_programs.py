@@ -42,6 +42,7 @@ def test_what_is_due_is_written_however_long_a_turn_takes() -> None:
     assert [burst.due(now) for now in (10.0, 69.9, 70.1, 190.0)] == [300, 0, 300, 600]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("client", "commit", "bad", "after_poison"),
     [
@@ -89,6 +90,7 @@ def test_what_is_committed_at_poison(
             wait_for(lambda: committed() == poison + after_poison, f"a commit of {poison + after_poison}")
 
 
+@pytest.mark.soak
 def test_a_pause_passes_nothing_that_was_not_processed(
     world: KafkaWorld, name: Callable[[str], str], tmp_path: Path
 ) -> None:
@@ -141,6 +143,7 @@ def test_a_member_that_is_broken_fails_at_each_record_and_goes_on_when_it_is_men
         wait_for(lambda: offset + 1 in stage.truth("g").processed[topic, 0], "the records after it")
 
 
+@pytest.mark.soak
 def test_the_offset_of_the_last_record_is_committed_again_and_again(
     world: KafkaWorld, name: Callable[[str], str], tmp_path: Path
 ) -> None:
@@ -155,6 +158,7 @@ def test_the_offset_of_the_last_record_is_committed_again_and_again(
         assert world.committed(stage.groups["g"])[topic, 0][0] == 4
 
 
+@pytest.mark.soak
 def test_a_record_waits_until_it_is_old_and_those_after_it_do_too(
     world: KafkaWorld, name: Callable[[str], str], tmp_path: Path
 ) -> None:
@@ -169,6 +173,7 @@ def test_a_record_waits_until_it_is_old_and_those_after_it_do_too(
         assert feeder.end(topic, 0) - max(done) >= 5
 
 
+@pytest.mark.soak
 def test_a_record_is_slow_for_the_first_who_reads_it(
     world: KafkaWorld, name: Callable[[str], str], tmp_path: Path
 ) -> None:
@@ -215,6 +220,7 @@ def test_a_topic_that_was_deleted_has_no_truth_and_the_others_have(
         assert not feeder.feeds(gone, 0)
 
 
+@pytest.mark.soak
 def test_a_transaction_is_open_as_long_as_its_records_take(
     world: KafkaWorld, name: Callable[[str], str], tmp_path: Path
 ) -> None:
@@ -257,6 +263,7 @@ def test_a_member_that_cannot_run_is_no_situation(
         assert stage.holds(0.0, Moment.HALF_A_MINUTE) == "app-0 failed, see stderr"
 
 
+@pytest.mark.soak
 def test_a_streams_application_copies_until_poison_ends_it(
     world: KafkaWorld, name: Callable[[str], str], tmp_path: Path
 ) -> None:
@@ -315,6 +322,7 @@ def test_the_task_of_a_connector_fails_at_poison(world: KafkaWorld, name: Callab
         assert 0 < world.committed(group)[topic, 0][0] <= poison
 
 
+@pytest.mark.soak
 def test_a_zombie_commits_what_others_own(world: KafkaWorld, name: Callable[[str], str], tmp_path: Path) -> None:
     row = Row(
         id="row",

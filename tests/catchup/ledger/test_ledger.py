@@ -75,6 +75,7 @@ def test_where_records_go_is_written_with_the_plan_and_costs_its_first_runner_no
     assert ledger.read(plan.id).delivery == where
 
 
+@pytest.mark.soak
 def test_there_is_no_such_plan(ledger: Ledger, config: Config, name: Name) -> None:
     plan = new_plan(name("group"))
     assert ledger.list().plans == ()
@@ -467,6 +468,7 @@ def test_a_prune_of_many_plans_may_be_killed_at_any_moment(ledger: Ledger, name:
     assert ledger.list().plans == ()
 
 
+@pytest.mark.soak
 def test_many_plans_are_pruned_at_once_by_two_runs(ledger: Ledger, config: Config, name: Name) -> None:
     """Each plan is pruned by one of them; the other is fenced, or no longer finds it."""
     plans = finished(ledger, name, 12)
@@ -487,6 +489,7 @@ def test_many_plans_are_pruned_at_once_by_two_runs(ledger: Ledger, config: Confi
     assert all(pruned(ledger, plan) for plan in plans)
 
 
+@pytest.mark.soak
 def test_a_prune_of_many_plans_reads_the_ledger_once(
     ledger: Ledger, name: Name, monkeypatch: pytest.MonkeyPatch
 ) -> None:

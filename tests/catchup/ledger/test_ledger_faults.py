@@ -72,6 +72,7 @@ def test_the_lost_answer_to_a_new_plan_is_looked_up(
     assert [each.plan for each in far.list().plans] == ([plan] if made else [])
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("loss", "code"), [(Loss.ANSWER, None), (Loss.REQUEST, "not-written")])
 def test_the_lost_answer_to_a_runner_is_looked_up(
     proxied: ProxiedBroker, far: Ledger, name: Name, waits: Waits, loss: Loss, code: str | None
@@ -96,6 +97,7 @@ def test_the_lost_answer_to_a_runner_is_looked_up(
         assert far.read(plan.id).epoch == runner.epoch
 
 
+@pytest.mark.soak
 def test_a_runner_whose_answer_was_lost_finds_its_successor(
     proxied: ProxiedBroker, far: Ledger, name: Name, waits: Waits
 ) -> None:
@@ -119,6 +121,7 @@ def test_a_runner_whose_answer_was_lost_finds_its_successor(
             successor.write(state(PlanState.RELEASED))  # it was not shut out
 
 
+@pytest.mark.soak
 def test_nobody_answers_at_all(proxied: ProxiedBroker, far: Ledger, name: Name) -> None:
     plan = new_plan(name("group"))
     created(far, plan)
@@ -137,6 +140,7 @@ def test_nobody_answers_at_all(proxied: ProxiedBroker, far: Ledger, name: Name) 
         assert next_one.snapshot.state.state is PlanState.RELEASING
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("loss", "code"), [(Loss.ANSWER, None), (Loss.REQUEST, "not-written")])
 def test_the_lost_answer_to_a_commit_is_looked_up(
     proxied: ProxiedBroker, name: Name, loss: Loss, code: str | None

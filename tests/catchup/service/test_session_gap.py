@@ -58,6 +58,7 @@ def places(rows: list[Any]) -> list[tuple[int, int]]:
 GAP = [(0, offset) for offset in range(70, 120)] + [(1, offset) for offset in range(20, 50)]
 
 
+@pytest.mark.soak
 def test_each_group_is_delivered_and_the_plan_verified(
     kgroup: CommandLine, spark: SparkSession, crashed: Crash, tmp_path: Path
 ) -> None:
@@ -86,6 +87,7 @@ def test_each_group_is_delivered_and_the_plan_verified(
     assert (list(again), again.verification is not None and again.verification.complete) == ([], True)
 
 
+@pytest.mark.soak
 def test_what_is_not_done_comes_again(kgroup: CommandLine, spark: SparkSession, crashed: Crash, tmp_path: Path) -> None:
     plan = released(kgroup, crashed)
     with pytest.raises(ZeroDivisionError):
@@ -110,6 +112,7 @@ def test_what_is_not_done_comes_again(kgroup: CommandLine, spark: SparkSession, 
     assert left.verification.totals().possible_duplicate_count == 30  # of its third attempt
 
 
+@pytest.mark.soak
 def test_several_chunks_in_one_task_of_the_writers(
     kgroup: CommandLine, spark: SparkSession, crashed: Crash, tmp_path: Path
 ) -> None:
@@ -122,6 +125,7 @@ def test_several_chunks_in_one_task_of_the_writers(
     assert (places(spark.read.parquet(str(out)).collect()), len(list(out.glob("*.parquet")))) == (GAP, 1)
 
 
+@pytest.mark.soak
 def test_records_that_spark_has_not_read_are_not_done(kgroup: CommandLine, spark: SparkSession, crashed: Crash) -> None:
     plan = released(kgroup, crashed)
 
@@ -138,6 +142,7 @@ def test_records_that_spark_has_not_read_are_not_done(kgroup: CommandLine, spark
     assert (done.complete, done.totals().possible_duplicate_count) == (True, 80)
 
 
+@pytest.mark.soak
 def test_another_run_takes_the_plan_over(kgroup: CommandLine, spark: SparkSession, crashed: Crash) -> None:
     plan = released(kgroup, crashed)
 
@@ -156,6 +161,7 @@ def test_another_run_takes_the_plan_over(kgroup: CommandLine, spark: SparkSessio
     assert "offsets" not in "".join((error.message, *error.details, error.hint))
 
 
+@pytest.mark.soak
 def test_a_run_that_was_stopped_is_told_how_to_continue(
     kgroup: CommandLine, spark: SparkSession, crashed: Crash
 ) -> None:
@@ -173,6 +179,7 @@ def test_a_run_that_was_stopped_is_told_how_to_continue(
     assert error.hint == "run this code again to continue: it begins with the group that is not done"
 
 
+@pytest.mark.soak
 def test_a_run_at_work_is_waited_for(kgroup: CommandLine, spark: SparkSession, crashed: Crash) -> None:
     """A cell that is run again while its first run still writes: both would write the group."""
     plan, ended = released(kgroup, crashed), list[Any]()
@@ -296,6 +303,7 @@ def test_read_by_sparks_kafka_source(
     assert (totals["delivered_count"], totals["possible_duplicate_count"], totals["lost_offset_count"]) == (91, 46, 4)
 
 
+@pytest.mark.soak
 def test_the_code_of_the_manual(
     kgroup: CommandLine, spark: SparkSession, crashed: Crash, bootstrap: str, tmp_path: Path
 ) -> None:

@@ -261,6 +261,7 @@ def test_refused_records_go_to_the_dead_letters(
     assert proof.delivered == 58
 
 
+@pytest.mark.soak
 def test_an_answer_that_comes_late_is_no_other_partitions(make: Make, source: str, monkeypatch: Any) -> None:
     """0:0 is refused while 0:1 hangs; that one answers when 1:1, which was refused too, waits for its retry."""
     calls: list[tuple[int, int]] = []
@@ -355,6 +356,7 @@ def test_before_anything_is_handed_over_it_is_written_that_it_may_be(make: Make,
     assert plan.progress()[0].may_repeat == 0
 
 
+@pytest.mark.soak
 def test_progress_is_written_each_second_with_a_bound_near_what_may_come_again(make: Make, source: str) -> None:
     """At 5 records a second it is not the rest of the chunk."""
     plan = make((source, 0, 0, 60))
@@ -414,6 +416,7 @@ def test_with_rare_notes_more_may_come_again() -> None:
     assert (early, pace.limit) == (500, 6_000)
 
 
+@pytest.mark.soak
 def test_notes_are_as_rare_as_they_have_to_be(make: Make, source: str) -> None:
     """A window of 10 wants a note at each tenth record."""
     plan = make((source, 0, 0, 60))
@@ -702,6 +705,7 @@ def test_a_lost_range_is_counted_for_handlers_too(make: Make, world: KafkaWorld,
     assert not plan.proof(result).complete
 
 
+@pytest.mark.soak
 def test_what_is_lost_behind_what_is_not_handled_yet_is_not_written_down_before_it(
     make: Make, world: KafkaWorld, bootstrap: str, name: Name
 ) -> None:

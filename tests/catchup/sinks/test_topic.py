@@ -225,6 +225,7 @@ def test_an_open_transaction_below_the_end_is_waited_for_so_long_and_then_named(
     assert plan.proof(result).complete
 
 
+@pytest.mark.soak
 def test_compacted_holes_are_no_loss(
     make: Make, world: KafkaWorld, bootstrap: str, name: Name, target: str, eager_cleaner: None
 ) -> None:
@@ -314,6 +315,7 @@ def test_a_log_that_ends_too_early_is_named(make: Make, world: KafkaWorld, sourc
     assert plan.progress() == {}
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "bounds", [TransactionBounds(records=7), TransactionBounds(size=150), TransactionBounds(seconds=0.0)]
 )
@@ -417,6 +419,7 @@ def test_a_runner_that_takes_over_in_the_middle_shuts_the_worker_out(
     assert len(seen(bootstrap, target, "read_uncommitted")) > 0
 
 
+@pytest.mark.soak
 def test_a_record_that_the_target_refuses_stops_its_partition_and_no_other(
     make: Make, world: KafkaWorld, bootstrap: str, source: str, name: Name
 ) -> None:
@@ -453,6 +456,7 @@ def test_a_target_of_small_batches_gets_small_ones(
     assert [one.header("kgroup.source") for one in seen(bootstrap, small)] == [f"{source}:0:{n}" for n in range(200)]
 
 
+@pytest.mark.soak
 def test_a_record_that_the_target_refuses_goes_to_the_dead_letters(
     make: Make, world: KafkaWorld, bootstrap: str, source: str, name: Name
 ) -> None:
@@ -513,6 +517,7 @@ def test_a_topic_that_is_not_there_is_not_made(make: Make, world: KafkaWorld, so
         plan.run("topic", {"topic": source, "timestamps": "never"})
 
 
+@pytest.mark.soak
 def test_a_rate_is_kept(make: Make, world: KafkaWorld, bootstrap: str, source: str, target: str) -> None:
     world.produce(source, 300)
     plan = make((source, 0, 0, 300))

@@ -36,6 +36,7 @@ def test_any_other_path_is_kept(home: Path, installed: list[str]) -> None:
     assert without_zips(path, home) == path
 
 
+@pytest.mark.soak
 def test_workers_import_pyspark_compiled_and_begin_with_what_tasks_import() -> None:
     def look(_: object) -> tuple[str, bool]:
         import sys

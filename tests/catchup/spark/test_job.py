@@ -62,6 +62,7 @@ def is_running(pid: int) -> bool:
         return False
 
 
+@pytest.mark.soak
 def test_each_task_answers_in_the_order_they_were_given(session: DriverSession) -> None:
     answers = run(session, [task(3), task(1), task(2)], work=counting)
 
@@ -69,6 +70,7 @@ def test_each_task_answers_in_the_order_they_were_given(session: DriverSession) 
     assert run(session, [], work=counting) == ()
 
 
+@pytest.mark.soak
 def test_many_tasks(session: DriverSession) -> None:
     answers = run(session, [task(number) for number in range(52)], work=counting)
 
@@ -123,6 +125,7 @@ def test_progress_is_live_and_exact_at_the_end(session: DriverSession, tmp_path:
     assert len(answers) == 1
 
 
+@pytest.mark.soak
 def test_a_task_that_does_not_hear_is_ended_by_spark(session: DriverSession, tmp_path: Path) -> None:
     one, watcher, told = task(0, tmp_path), Watcher(), list[float]()
 

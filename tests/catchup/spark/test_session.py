@@ -20,6 +20,7 @@ from tests.helpers.catchup.spark_in_process import jvm_of
 from tests.helpers.waiting import wait_for
 
 
+@pytest.mark.soak
 def test_a_configuration_that_java_does_not_take_is_told_by_its_last_lines() -> None:
     settings = SparkSettings("local[1]", conf=(("spark.driver.memory", "1m"),))
 
@@ -35,6 +36,7 @@ def collectors(driver: Driver) -> set[str]:
     return {bean.getName() for bean in beans}
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("place", ["variable", "conf", "default", "submit", "file"])
 def test_a_garbage_collector_of_the_users_replaces_ours(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: str
@@ -70,6 +72,7 @@ def test_spark_that_is_not_needed_any_more_leaves_no_directory(tmp_path: Path) -
     assert not [*tmp_path.glob("spark-*"), *tmp_path.glob("blockmgr-*")]
 
 
+@pytest.mark.soak
 def test_a_writers_secrets_are_in_no_line_of_the_log() -> None:
     said: list[str] = []
     settings = SparkSettings("local[1]", (("spark.driver.memory", "hunter2"),))
@@ -106,6 +109,7 @@ def test_a_session_that_is_left_before_it_began_leaves_nothing() -> None:
     assert not session.is_alive
 
 
+@pytest.mark.soak
 def test_a_jvm_that_stands_still_does_not_hold_us_up() -> None:
     settings = SparkSettings("local[1]")
     with DriverSession(settings, check(settings, timeout_s=5)) as session:

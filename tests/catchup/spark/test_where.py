@@ -109,6 +109,7 @@ def test_exactly_once_in_order_though_workers_die(
     assert proof.totals().filtered_count == len(visible) - len(expected)
 
 
+@pytest.mark.soak
 def test_every_shape_of_a_record_and_a_chunk_of_which_nothing_is_wanted(
     session: DriverSession, world: KafkaWorld, bootstrap: str, name: Name, tmp_path: Path
 ) -> None:
@@ -140,6 +141,7 @@ def test_every_shape_of_a_record_and_a_chunk_of_which_nothing_is_wanted(
     ]
 
 
+@pytest.mark.soak
 def test_stopped_and_gone_on_with_by_a_handler(
     session: DriverSession, world: KafkaWorld, bootstrap: str, name: Name, tmp_path: Path
 ) -> None:
@@ -192,6 +194,7 @@ def test_a_record_that_the_condition_can_not_take(
     assert [one.value for one in seen(bootstrap, target)] == [b"%d" % n for n in (*range(4, 15), *range(16, 20))]
 
 
+@pytest.mark.soak
 def test_what_the_log_start_has_passed_and_what_is_not_there(
     session: DriverSession, world: KafkaWorld, bootstrap: str, name: Name
 ) -> None:
@@ -212,6 +215,7 @@ def test_what_the_log_start_has_passed_and_what_is_not_there(
     assert answer.failure.kind == NotFound.__name__
 
 
+@pytest.mark.soak
 def test_a_writer_of_spark_gets_all_of_it_and_is_counted(
     session: DriverSession, world: KafkaWorld, bootstrap: str, name: Name, tmp_path: Path
 ) -> None:
@@ -289,6 +293,7 @@ def test_columns_that_are_none(session: DriverSession, select: str, said: str) -
     assert said in raised.value.message
 
 
+@pytest.mark.soak
 def test_columns_for_a_writer_that_takes_no_headers(
     session: DriverSession, world: KafkaWorld, bootstrap: str, name: Name, tmp_path: Path
 ) -> None:

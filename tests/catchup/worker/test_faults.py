@@ -53,6 +53,7 @@ def test_what_is_lost_on_the_way_comes_once(
     assert sources(seen(proxied.world.bootstrap, target)) == [f"{source}:0:{n}" for n in range(300)]
 
 
+@pytest.mark.soak
 def test_where_no_commit_is_answered_it_is_looked_up_and_gone_on(proxied: ProxiedBroker, name: Name) -> None:
     """Each answer to the end of a transaction is lost until the worker has given up waiting for it."""
     source, target = proxied.world.topic(name("orders")), proxied.world.topic(name("copy"))

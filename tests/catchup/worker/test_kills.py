@@ -90,9 +90,9 @@ def killed_over_and_over(
     return died
 
 
-@pytest.mark.parametrize(("kills", "rate"), [(5, 1000), pytest.param(30, 500, marks=pytest.mark.soak)])
+@pytest.mark.soak
 def test_copied_exactly_once_however_often_the_worker_dies(
-    world: KafkaWorld, bootstrap: str, source: str, name: Name, tmp_path: Path, kills: int, rate: float
+    world: KafkaWorld, bootstrap: str, source: str, name: Name, tmp_path: Path
 ) -> None:
     target = world.topic(name("copy"), partitions=2)
     ends = [len(seen(bootstrap, source, "read_uncommitted")) // 2 + RECORDS // 100] * 2
@@ -106,7 +106,7 @@ def test_copied_exactly_once_however_often_the_worker_dies(
         def spec(number: int, limit: RateLimit | None) -> TaskSpec:
             return plan.spec("topic", {"topic": target}, number, rate=limit, bounds=TransactionBounds(records=400))
 
-        assert killed_over_and_over(plan, spec, tmp_path, kills, rate) == kills
+        assert killed_over_and_over(plan, spec, tmp_path, 30, 500) == 30
         proof = plan.proof()
 
     expected = seen(bootstrap, source)
@@ -151,7 +151,8 @@ def test_many_small_partitions_of_one_task_are_copied_exactly_once(
     assert hit(), "no kill hit an open transaction"
 
 
-@pytest.mark.parametrize("form", ["json", pytest.param("parquet", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("form", ["json", "parquet"])
 def test_files_are_whole_however_often_the_worker_dies(
     world: KafkaWorld, bootstrap: str, source: str, name: Name, tmp_path: Path, form: str
 ) -> None:

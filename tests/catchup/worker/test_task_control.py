@@ -47,6 +47,7 @@ def apply(plan: Replay, records: float | None, size: float | None = None, epoch:
     plan.runner.heartbeat(NOW_MS, AppliedRate(mine if epoch is None else epoch, records, size, 0, None))
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("ledger", [True, False])
 def test_it_keeps_to_the_rate_in_force(plan: Replay, ledger: bool) -> None:
     apply(plan, 20.0, epoch=0)  # of an earlier run
@@ -101,6 +102,7 @@ def test_a_record_that_can_not_be_read_changes_nothing(plan: Replay, world: Kafk
         assert not control.must_stop
 
 
+@pytest.mark.soak
 def test_a_task_ends_between_two_transactions_and_nothing_is_twice(
     plan: Replay, make: Make, world: KafkaWorld, bootstrap: str, source: str, name: Callable[[str], str]
 ) -> None:

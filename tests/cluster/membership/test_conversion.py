@@ -302,6 +302,7 @@ def test_a_conversion_that_is_never_answered_is_looked_up(proxied: ProxiedBroker
     assert proxied.world.groups()[group] == ("classic", "empty")
 
 
+@pytest.mark.soak
 def test_a_conversion_that_never_arrives_is_not_said_to_have_failed(proxied: ProxiedBroker, name: Name) -> None:
     with connected(proxied.bootstrap) as cluster:
         group = fresh(proxied, cluster, "classic", name)
@@ -337,6 +338,7 @@ def test_a_coordinator_that_has_moved_is_asked_again(proxied: ProxiedBroker, nam
     assert proxied.world.groups()[group] == ("classic", "empty")
 
 
+@pytest.mark.soak
 def test_one_of_two_members_of_killed_runs_stays(proxied: ProxiedBroker, name: Name) -> None:
     """The group's result is that, whatever came of the other; a group that is gone has nobody left."""
     ids, gone = [f"{OWN_MEMBER_PREFIX}first", f"{OWN_MEMBER_PREFIX}second"], name("gone")

@@ -134,6 +134,7 @@ def test_offsets_move_byte_for_byte_and_the_group_is_empty_again(
     assert world.exact(group) == {**before, (topic, 0): (70, METADATA, 4), (topic, 1): (0, "m" * 4096, None)}
 
 
+@pytest.mark.soak
 def test_many_partitions_with_long_metadata_go_in_several_requests(
     cluster: ChangingCluster, world: KafkaWorld, name: Name, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
@@ -181,6 +182,7 @@ def test_leaving_twice_and_leaving_when_somebody_has_removed_us(
     assert membership.leave_error is None
 
 
+@pytest.mark.soak
 def test_it_lives_as_long_as_it_is_held(
     cluster: ChangingCluster, world: KafkaWorld, places: Places, empty: Name, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
@@ -419,6 +421,7 @@ def test_a_group_that_went_on_without_us_takes_no_commit(
     assert world.exact(group) == before
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("dropped", [1, 1_000])
 def test_a_member_that_the_coordinator_drops_while_it_joins(
     bootstrap: str, world: KafkaWorld, places: Places, empty: Name, monkeypatch: pytest.MonkeyPatch, dropped: int

@@ -140,6 +140,7 @@ def read(data: bytes, span: LogRange, wanted: KeyFilter) -> tuple[list[LogEntry]
 SPANS = st.one_of(st.just(ALL), st.builds(lambda a, n: LogRange(a, a + n), st.integers(0, 300), st.integers(1, 300)))
 
 
+@pytest.mark.soak
 @QUICK_AND_LONG
 def test_batches_are_read_as_kafka_python_reads_them(examples: int) -> None:
     def check(given: tuple[bytes, LogRange]) -> None:
@@ -227,6 +228,7 @@ def events_read(data: bytes, span: LogRange, wanted: KeyFilter) -> tuple[list[Ev
     return found, counted, whole_from
 
 
+@pytest.mark.soak
 @QUICK_AND_LONG
 def test_runs_of_commits_are_the_same_events_as_each_record(examples: int) -> None:
     everything, of_one = KeyFilter(Everything(), Everything()), {key_prefix(1, "g")}

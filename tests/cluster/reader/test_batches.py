@@ -68,6 +68,7 @@ def test_ranges_one_after_the_other_and_across(reader: BatchReader, world: Kafka
     assert read(reader, log, 0, 4000, 5000) == list(range(4000, 5000))
 
 
+@pytest.mark.soak
 def test_wherever_it_jumps_and_leaves_it_begins_where_it_was_told_to(
     reader: BatchReader, world: KafkaWorld, log: str
 ) -> None:
@@ -85,6 +86,7 @@ def test_wherever_it_jumps_and_leaves_it_begins_where_it_was_told_to(
         assert found == list(range(start, start + len(found) if left else end))
 
 
+@pytest.mark.soak
 def test_all_around_control_records_and_aborted_ones(reader: BatchReader, bootstrap: str, log: str, name: Name) -> None:
     """0-2 committed (3), 4-6 aborted (7), 8-9 committed (10), 11-12 aborted (13): every range, every next one."""
     writer = producer(bootstrap, transactional_id=name("writer"))
@@ -99,6 +101,7 @@ def test_all_around_control_records_and_aborted_ones(reader: BatchReader, bootst
             assert read(reader, log, 0, middle, 14) == [n for n in range(middle, 14) if n in there]
 
 
+@pytest.mark.soak
 def test_ranges_that_are_fetched_at_once_are_read_as_one_by_one(
     reader: BatchReader, world: KafkaWorld, bootstrap: str, name: Name
 ) -> None:
@@ -133,6 +136,7 @@ def test_ranges_that_are_fetched_at_once_are_read_as_one_by_one(
     assert found == {p: list(range(5 if p % 3 == 2 else 0, 10 + p)) for p in partitions}
 
 
+@pytest.mark.soak
 def test_more_than_may_be_kept_is_fetched_in_its_turn(reader: BatchReader, world: KafkaWorld, name: Name) -> None:
     topic, partitions = world.topic(name("large"), partitions=16), range(16)
     for partition in partitions:

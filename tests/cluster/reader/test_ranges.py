@@ -187,6 +187,7 @@ def test_an_aborted_tail_is_read_to_its_end(config: Config, world: KafkaWorld, n
     assert offsets(config, OffsetRange(place, 0, 0, 12), isolation="read_uncommitted") == [0, 1, 2, 3, *range(5, 11)]
 
 
+@pytest.mark.soak
 def test_an_open_transaction_is_named(config: Config, world: KafkaWorld, name: Name) -> None:
     place = world.topic(name("orders"), partitions=2)
     world.produce(place, 3)
