@@ -550,7 +550,7 @@ def test_killed_at_many_moments(
     tmp_path: Path,
     bystander: str,
 ) -> None:
-    kill_many_times(world, many, tmp_path, turns=8, seed=random.randrange(10**6))
+    kill_many_times(world, many, tmp_path, turns=16, seed=random.randrange(10**6))
 
 
 @pytest.mark.parametrize("skip", [0, 7, *(pytest.param(skip, marks=pytest.mark.soak) for skip in (1, 30, 59))])
