@@ -139,8 +139,9 @@ def _ended(
         first, last = max(old.first, batch.first), min(old.last, batch.last)
         if rest < first:
             yield FailedDeliveries(rest, first - 1, batch.count, at_ms)
-        lasted_ms = old.lasted_ms if old.count + 1 == batch.count else ()
-        if old.count + 1 == batch.count and not by_consumer:
+        follows = old.count + 1 == batch.count
+        lasted_ms = old.lasted_ms if follows else ()
+        if follows and not by_consumer:
             lasted_ms += (at_ms - old.ended_ms,)
         yield FailedDeliveries(first, last, batch.count, at_ms, lasted_ms)
         rest = last + 1
