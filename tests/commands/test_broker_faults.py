@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -94,6 +95,7 @@ def test_two_of_three_brokers_dead(three: KafkaWorld, sandbox: Sandbox, name: Na
     first, second = sorted(BROKERS - {three.coordinator(group)})
     with killed(sandbox, first), killed(sandbox, second):
         # No new leader can be elected. Which request is the one without an answer depends on who led what.
-        CommandLine()(*command(verb, group, topic)[:-1], "8s", exit_code=3)
+        result = CommandLine()(*command(verb, group, topic)[:-1], "8s", exit_code=3)
+    assert re.search("did not answer|no leader that answers|Coordinator not available", result.stderr), result
     wait_for(lambda: in_sync(three, "__consumer_offsets", topic), "all replicas in sync", 60)
     is_as_the_journal_says(three, verb, group, before)
