@@ -93,6 +93,19 @@ class GroupsReader:
         except KgroupError:
             return ()
 
+    def state_topics(self, group: str) -> tuple[str, ...]:
+        """Its changelogs, without those of other groups; all groups are listed if there may be any."""
+        own = changelogs_of(group, self.topic_names)
+        return changelogs_of(group, own, self._group_names) if own else ()
+
+    @cached_property
+    def _group_names(self) -> tuple[str, ...]:
+        """Of the brokers that answer, empty if none does."""
+        try:
+            return tuple(group.name for group in self.cluster.list_groups().groups)
+        except KgroupError:
+            return ()
+
     def read(self, groups: Sequence[Group], part: int) -> dict[str, GroupFacts]:
         """The facts of a part of so many groups, of which some may have been left out."""
         for limit in (self.need.log_time, self.need.readiness):
@@ -224,7 +237,7 @@ def _snapshot(
             if isinstance(layout, TopicLayout)
         },
         gone=frozenset(topic for topic, layout in layouts.items() if isinstance(layout, NotFound)),
-        state_topics=changelogs_of(group.name, reader.topic_names),
+        state_topics=reader.state_topics(group.name),
         history=doctors.history if doctors else None,
         read=evidence,
         broker=broker,

@@ -158,6 +158,9 @@ def test_a_member_that_comes_and_goes(
     kgroup: CommandLine, world: KafkaWorld, members: Members, name: Name, protocol: str, bystander: str
 ) -> None:
     topic, group = world.topic(name("orders"), partitions=2), name("svc")
+    world.commit(f"{group}-v2", {(topic, 0): 0})
+    for application in (group, f"{group}-v2"):
+        world.topic(f"{application}-store-changelog")
     start = members.classic if protocol == "classic" else members.consumer
     stays, flaky = start(group, topic), start(group, topic, client_id="flaky")
     for _ in range(5):
@@ -174,6 +177,8 @@ def test_a_member_that_comes_and_goes(
     numbers = found["rebalance-storm"]["numbers"]
     assert numbers["rebalance_count"] >= 9
     if protocol == "classic":
+        # The changelog of GROUP-v2 is not its own.
+        assert found["eager-assignor"]["numbers"]["state_topic_count"] == 1
         # One measure: nothing was ever committed. The first generation of a member that stays is none of the storm.
         (past,) = kgroup("history", group, "-o", "json").data
         first, second = (datetime.fromisoformat(step["recorded_at"]) for step in past["steps"][:2])
