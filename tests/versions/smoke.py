@@ -280,8 +280,13 @@ SCENARIOS = (
     ("--to-latest",),
     ("--shift-by", "5"),
     ("--to-datetime", "{moment}"),
-    ("--by-duration", "PT1H"),
+    ("--by-duration", "{ago}"),
 )
+
+
+def between_two_records(stage: Stage) -> str:
+    """A duration that ends half a minute from the records around it, for both tools, one after the other."""
+    return f"PT{round(time.time() - stage.newest_ms / 1000) + 57 * 60 + 30}S"
 
 
 @verb("reset")
@@ -289,8 +294,8 @@ def reset(stage: Stage) -> None:
     middle = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime((stage.newest_ms - 30 * MINUTE_MS) / 1000))
     groups = [stage.own(f"reset-{kind}", kind) for kind in stage.kinds()]
     for scenario in SCENARIOS:
-        words = [word.format(moment=middle) for word in scenario]
         for group in groups:
+            words = [word.format(moment=middle, ago=between_two_records(stage)) for word in scenario]
             theirs = stage.kafka.planned(group, stage.topic, *words)
             assert set(theirs) == {(group, *cell) for cell in stage.cells}
             planned = kgroup("reset", group, "--topic", stage.topic, *words, "-o", "json").data
