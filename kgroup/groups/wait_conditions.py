@@ -13,7 +13,7 @@ from typing import ClassVar
 import msgspec
 
 from kgroup.groups.member_labels import labels, unsubscribed_topics
-from kgroup.model.groups import Group, Partition, RangeStatus
+from kgroup.model.groups import GROUP_TYPES, Group, Partition, RangeStatus
 from kgroup.model.hidden_commits import hidden_words
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration, parse_duration
@@ -21,7 +21,6 @@ from kgroup.support.errors import UsageError
 from kgroup.support.units import plural
 
 FORMS = ("empty", "stable", "lag=N", "lag-time=30s", "members=N", "type=consumer")
-_TYPES = ("classic", "consumer")
 
 
 class Observation(msgspec.Struct, frozen=True):
@@ -182,7 +181,7 @@ class MemberCount(Condition, frozen=True):
 
 
 class OfType(Condition, frozen=True):
-    """The group has this type: ``classic`` or ``consumer``."""
+    """The group has this type, one of ``GROUP_TYPES``."""
 
     type: str
 
@@ -229,10 +228,10 @@ def _parse(text: str) -> Condition:
             if seconds <= 0:
                 raise UsageError(f"--for {text}: the time lag must be greater than 0, as in lag-time=30s")
             return LagTimeBelow(seconds)
-        case "type" if value in _TYPES:
+        case "type" if value in GROUP_TYPES:
             return OfType(value)
         case "type":
-            raise UsageError(f"--for {text}: unknown type", hint="type=classic or type=consumer")
+            raise UsageError(f"--for {text}: unknown type", hint="one of: " + ", ".join(GROUP_TYPES))
     near = get_close_matches(word, [form.partition("=")[0] for form in FORMS], n=1)
     near_forms = [form for form in FORMS if near and form.partition("=")[0] == near[0]]
     hint = (

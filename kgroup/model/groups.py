@@ -20,6 +20,9 @@ from kgroup.model.topic_partition import PartitionValue, TopicPartition
 from kgroup.support.errors import ExitCode, KgroupError
 from kgroup.support.json_types import Count, ExplainedEnum, Offset
 
+GROUP_TYPES = ("classic", "consumer", SHARE, STREAMS)
+"""The types of groups, as brokers name them."""
+
 
 class GroupSource(ExplainedEnum):
     """Where a group was read."""

@@ -136,7 +136,7 @@ def test_checks_metrics_and_waiting(kgroup: CommandLine, world: KafkaWorld, runn
     wait_for(partial(settled, kgroup, 2), "two instances", 60)
     kgroup("lag", COUNTS, "--max-lag", "0", "--fail-on", "warn")
     world.produce(ORDERS, 5, 0, b"more")
-    kgroup("wait", COUNTS, "--for", "stable", "--for", "lag=0", "--within", "30s")
+    kgroup("wait", COUNTS, "--for", "stable", "--for", "type=streams", "--for", "lag=0", "--within", "30s")
     metrics = kgroup("lag", COUNTS, "-o", "prometheus").stdout
     assert re.search(rf'^kafka_consumergroup_group_sum_lag{{.*,group="{COUNTS}"}} 0$', metrics, re.MULTILINE)
     (listed,) = [row for row in kgroup("list", "-o", "json").data if row["group"] == COUNTS]

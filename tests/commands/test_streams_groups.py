@@ -67,7 +67,7 @@ def test_tasks_without_an_owner(kgroup: CommandLine, world: KafkaWorld, name: Na
     assert "lag 6 is over 5" in kgroup("lag", group, "--max-lag", "5", exit_code=8).stdout
     assert "NO-READER" in kgroup("lag", group).stdout
     assert f'group="{group}"' in kgroup("lag", "--type", "streams", "-o", "prometheus").stdout
-    kgroup("wait", group, "--for", "lag=6", "--for", "empty", "--within", "5s")
+    kgroup("wait", group, "--for", "lag=6", "--for", "empty", "--for", "type=streams", "--within", "5s")
     (listed,) = kgroup("list", "--regex", group, "-o", "json").data
     assert (listed["type"], listed["state"], listed["member_count"]) == ("streams", "Empty", 0)
     assert [row["group"] for row in kgroup("list", "--topic", orders, "-o", "json").data] == [group]
