@@ -32,7 +32,7 @@ from kgroup.groups.migration.rollout import rolling_steps
 from kgroup.groups.selection import Groups, check_groups
 from kgroup.model.outcome import Outcome
 from kgroup.output.pages import rollout as rollout_screen
-from kgroup.output.pages.change import Wording, outcome, with_rows
+from kgroup.output.pages.change import Wording, outcome, start_text, with_rows
 from kgroup.output.pages.migrate import (
     HEADER,
     LISTED,
@@ -261,7 +261,7 @@ def _outcome(
         command.with_option("--wait-empty") if is_rolling else command,
         apply="Restart its members as above. Or stop them all, and convert the group" if is_rolling else "To apply",
         instead=_ready_only(run, rows) if several else None,
-        start=f"Start the consumers with group.protocol={rows[0].target}" if result.plan.converted else None,
+        start=start_text(result.plan) if result.plan.converted else None,
         listed=LISTED if several else frozenset({BLOCKED}),
     )
     made = outcome(

@@ -42,8 +42,8 @@ from kgroup.groups.selection import Groups, SelectedGroups, check_groups, check_
 from kgroup.model.blocks import Block, Text
 from kgroup.model.outcome import Outcome
 from kgroup.model.output_format import Format
-from kgroup.model.streaming_query import QueryChanges, is_query
-from kgroup.output.pages.change import Wording, outcome
+from kgroup.model.streaming_query import QueryChanges
+from kgroup.output.pages.change import Wording, outcome, start_text
 from kgroup.output.pages.reset import (
     repeatable_command,
     skipped_blocks,
@@ -343,7 +343,7 @@ def _outcome(
         head=target_time(request.scenario, cluster.now_ms()),
         before_end=before_end,
         instead=repeatable_command(result.plan, request.scenario, target, run.command),
-        start="Start the query" if all(map(is_query, result.plan.affected_groups)) else "Start the consumers",
+        start=start_text(result.plan),
         verbose=which.verbose,
     )
     made = outcome(result, wording, cluster.ref, run.reporter, run.command, nothing=_nothing(request))

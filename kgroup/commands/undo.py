@@ -27,7 +27,6 @@ from kgroup.changes.undo import (
 from kgroup.cli.panels import FILE_SINK, what_option
 from kgroup.cluster.writes import ChangingCluster
 from kgroup.commands.make_change import make_change
-from kgroup.groups.change_plan import ChangePlan
 from kgroup.groups.change_result import Refusal
 from kgroup.groups.selection import Groups, check_groups
 from kgroup.groups.undo_plan import (
@@ -44,7 +43,7 @@ from kgroup.model.hidden_commits import MAY_BE_MISSING
 from kgroup.model.journal import JournalEntry
 from kgroup.model.outcome import Outcome
 from kgroup.model.streaming_query import QueryChanges
-from kgroup.output.pages.change import Wording, outcome, with_rows
+from kgroup.output.pages.change import Wording, outcome, start_text, with_rows
 from kgroup.output.pages.undo import TYPES_HEADER, other_changes, put_back, restored_offsets, types_table
 from kgroup.queries.log_options import AsOf, LogBounds
 from kgroup.settings.invocation import Invocation
@@ -140,7 +139,7 @@ def undo(
         head=(Text(_change_lines(entry)),),
         before_end=other_changes([_change_row(other, entries) for other in others]),
         verbose=verbose,
-        start=_start(undo_plan.plan),
+        start=start_text(undo_plan.plan),
     )
     types = type_restores(result, entry.id)
     shown = outcome(
@@ -269,7 +268,7 @@ def _as_of(run: Invocation, how: Change, group: str | None, when: AsOf, bounds: 
         change, result = make_change(run, cluster, how, planned(), planned)
         # The instant, and not what was typed: "5m" is another one when the plan is executed.
         typed = run.command_line.with_option("--as-of", then)
-        wording = Wording("undo", f"{group} as of {then}", typed, verbose=verbose, start=_start(change.plan))
+        wording = Wording("undo", f"{group} as of {then}", typed, verbose=verbose, start=start_text(change.plan))
         return outcome(
             result,
             wording,
@@ -279,12 +278,6 @@ def _as_of(run: Invocation, how: Change, group: str | None, when: AsOf, bounds: 
             nothing=f"nothing to do: the offsets of {group} are as they were at {then}",
             item=partial(UndoneOffset.of, undoes_change_id=None),
         )
-
-
-def _start(plan: ChangePlan) -> str:
-    """What follows the undo: of a migration, consumers with the old protocol."""
-    types = set(plan.converted.values())
-    return f"Start the consumers with group.protocol={types.pop()}" if len(types) == 1 else "Start the consumers"
 
 
 def _commits_by_group(entry: JournalEntry) -> dict[str, set[tuple[str, int, int]]]:

@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kgroup.groups.active_committers import ACTIVE_COMMITTER
-from kgroup.groups.change_plan import ChangeRow
+from kgroup.groups.change_plan import ChangePlan, ChangeRow
 from kgroup.groups.change_result import UNKNOWN, OffsetChange, Refusal, Result
 from kgroup.model.accept_codes import ACCEPTED
 from kgroup.model.blocks import (
@@ -94,6 +94,14 @@ class Wording(msgspec.Struct, frozen=True):
     """The condition of ``undo`` (``once g is Empty``), None without one."""
     restore: Callable[[str], str] | None = None
     """Makes the command that restores the given backup."""
+
+
+def start_text(plan: ChangePlan) -> str:
+    """What follows a change of offsets: the start of what was stopped, after a migration with its protocol."""
+    if all(map(is_query, plan.affected_groups)):
+        return "Start the query"
+    types = set(plan.converted.values())
+    return f"Start the consumers with group.protocol={types.pop()}" if len(types) == 1 else "Start the consumers"
 
 
 def outcome(

@@ -17,7 +17,7 @@ from kgroup.model.commit import Commit
 from kgroup.model.groups import LogRange, RowError
 from kgroup.model.outcome import Outcome
 from kgroup.model.output_format import Format
-from kgroup.output.pages.change import Wording, outcome, passing_command
+from kgroup.output.pages.change import Wording, outcome, passing_command, start_text
 from kgroup.output.present import present
 from kgroup.output.reporter import StderrReporter
 from kgroup.support.cluster_ref import ClusterRef
@@ -104,6 +104,22 @@ def test_a_change_ends_with_what_follows(plan: ChangePlan, start: str | None, en
     shown = outcome(result, wording, ClusterRef("id", "b1:9092"), StderrReporter(io.StringIO()), COMMAND, nothing=None)
 
     assert drawn(shown)[-len(end) :] == end
+
+
+@pytest.mark.parametrize(
+    ("groups", "converted", "text"),
+    [
+        (("a", "b"), {}, "Start the consumers"),
+        (("a", "b"), {"a": "classic", "b": "classic"}, "Start the consumers with group.protocol=classic"),
+        (("a", "b"), {"a": "classic", "b": "consumer"}, "Start the consumers"),
+        (("spark:/lake/q",), {}, "Start the query"),
+        (("spark:/lake/q", "a"), {}, "Start the consumers"),
+    ],
+)
+def test_what_is_to_be_started(groups: tuple[str, ...], converted: dict[str, str], text: str) -> None:
+    plan = ChangePlan((), tuple(replace(DONE, group=group) for group in groups), converted=converted)
+
+    assert start_text(plan) == text
 
 
 @pytest.mark.parametrize("refusals", [(refusal("read-only", None),), (refusal("active-committer"), refusal("blocked"))])
