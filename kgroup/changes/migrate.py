@@ -13,7 +13,6 @@ from kgroup.changes.execute import COMMITS
 from kgroup.changes.options import Change
 from kgroup.changes.select_groups import groups_to_change, reload_groups
 from kgroup.cluster.deadline import SharedTime
-from kgroup.cluster.group_descriptions import DESCRIBED_TYPES
 from kgroup.cluster.lag_reading import Need
 from kgroup.cluster.topics import Layouts
 from kgroup.cluster.writes import ChangingCluster
@@ -25,7 +24,7 @@ from kgroup.groups.migration.evidence import MigrationEvidence, MigrationRequest
 from kgroup.groups.migration.known_versions import MigrationRules
 from kgroup.groups.migration.readiness import assess_readiness, worst_first
 from kgroup.groups.selection import Groups, SelectedGroups, Selection, names_of, names_only, without_unread_groups
-from kgroup.model.groups import Group, ListedGroup, is_of_consumers
+from kgroup.model.groups import DESCRIBED_TYPES, Group, ListedGroup, is_of_consumers
 from kgroup.model.migration_facts import HEARTBEAT_CONFIG, SESSION_CONFIG
 from kgroup.model.reporter import Reporter
 from kgroup.queries.facts import read_facts

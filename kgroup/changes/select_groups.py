@@ -8,7 +8,6 @@ from dataclasses import replace as replace_options
 from msgspec.structs import replace
 
 from kgroup.changes.execute import COMMITS, STARTS
-from kgroup.cluster.group_descriptions import WITH_SHARE
 from kgroup.cluster.snapshot import Cluster, Snapshot
 from kgroup.cluster.topic_visibility import may_hide_topics
 from kgroup.groups.selection import (
@@ -20,7 +19,7 @@ from kgroup.groups.selection import (
     names_only,
     without_unread_groups,
 )
-from kgroup.model.groups import Group, RowError
+from kgroup.model.groups import WITH_SHARE, Group, RowError
 from kgroup.model.reporter import Reporter
 from kgroup.model.share_group import SHARE
 from kgroup.queries.snapshots import GROUPS_AT_A_TIME, refuse_foreign, snapshots

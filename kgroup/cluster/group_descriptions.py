@@ -7,16 +7,11 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from kgroup.cluster.coordinator.groups import GroupCoordinators, GroupDescription
-from kgroup.model.groups import ListedGroup
+from kgroup.model.groups import ALL_TYPES, DESCRIBED_TYPES, ListedGroup
 from kgroup.model.share_group import SHARE, SWITCHED_OFF
 from kgroup.model.streams_group import STREAMS, STREAMS_OFF
 from kgroup.support.errors import KgroupError, NotFound
 
-DESCRIBED_TYPES = ("classic", "consumer")
-"""The types of groups that verbs which change groups know."""
-WITH_SHARE = (*DESCRIBED_TYPES, SHARE)
-WITH_STREAMS = (*DESCRIBED_TYPES, STREAMS)
-ALL_TYPES = (*WITH_SHARE, STREAMS)
 TYPES_OFF = frozenset({SWITCHED_OFF, STREAMS_OFF})
 """The codes of errors that say that a type of groups is switched off: the brokers then say so of every name."""
 

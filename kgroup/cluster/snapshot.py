@@ -18,16 +18,7 @@ from kgroup.cluster.connection import ClusterConnection
 from kgroup.cluster.coordinator.groups import GroupDescription, GroupListing
 from kgroup.cluster.coordinator.offset_fetch import CommittedOffsets
 from kgroup.cluster.deadline import Deadline
-from kgroup.cluster.group_descriptions import (
-    ALL_TYPES,
-    DESCRIBED_TYPES,
-    WITH_SHARE,
-    WITH_STREAMS,
-    describe_groups,
-    from_listing,
-    is_share,
-    with_members,
-)
+from kgroup.cluster.group_descriptions import describe_groups, from_listing, is_share, with_members
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.refresh_cache import CachedValue, RefreshCache
 from kgroup.cluster.share_group_parts import read_share_groups, share_parts
@@ -43,7 +34,18 @@ from kgroup.cluster.topics import (
     offsets_topic_layout,
     topic_layouts,
 )
-from kgroup.model.groups import Coordinator, Group, ListedGroup, LogRange, Positions, RowError
+from kgroup.model.groups import (
+    ALL_TYPES,
+    DESCRIBED_TYPES,
+    WITH_SHARE,
+    WITH_STREAMS,
+    Coordinator,
+    Group,
+    ListedGroup,
+    LogRange,
+    Positions,
+    RowError,
+)
 from kgroup.model.hidden_commits import Hidden, hidden_notes
 from kgroup.model.share_group import SHARE, BrokerLag
 from kgroup.model.streaming_query import StreamingQuery, is_query

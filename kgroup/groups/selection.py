@@ -11,8 +11,9 @@ import msgspec
 from msgspec.structs import replace
 
 from kgroup.groups.reset_targets import TopicChoice, parse_topics
-from kgroup.model.groups import GROUP_TYPES, Group, ListedGroup, RowError
+from kgroup.model.groups import ALL_TYPES, Group, ListedGroup, RowError
 from kgroup.model.kafka_tools import acl_hint
+from kgroup.model.streaming_query import QUERY
 from kgroup.model.topic_partition import GroupTopicPartition
 from kgroup.support.errors import NotAuthorized, NotFound, Refused, UsageError, refusal_code
 from kgroup.support.hint import Hint
@@ -28,7 +29,7 @@ UNEXPECTED_COUNT = refusal_code(
 _NEAR = 3
 _LONGEST_NAME_BYTES = 32_767
 _UNSET = "A variable of the script may be unset."
-TYPES = (*GROUP_TYPES, "query")
+TYPES = (*ALL_TYPES, QUERY)
 STATES = (
     "Empty",
     "PreparingRebalance",

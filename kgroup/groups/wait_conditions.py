@@ -13,7 +13,7 @@ from typing import ClassVar
 import msgspec
 
 from kgroup.groups.member_labels import labels, unsubscribed_topics
-from kgroup.model.groups import GROUP_TYPES, Group, Partition, RangeStatus
+from kgroup.model.groups import ALL_TYPES, Group, Partition, RangeStatus
 from kgroup.model.hidden_commits import hidden_words
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.durations import format_duration, parse_duration
@@ -181,7 +181,7 @@ class MemberCount(Condition, frozen=True):
 
 
 class OfType(Condition, frozen=True):
-    """The group has this type, one of ``GROUP_TYPES``."""
+    """The group has this type, one of ``ALL_TYPES``."""
 
     type: str
 
@@ -228,10 +228,10 @@ def _parse(text: str) -> Condition:
             if seconds <= 0:
                 raise UsageError(f"--for {text}: the time lag must be greater than 0, as in lag-time=30s")
             return LagTimeBelow(seconds)
-        case "type" if value in GROUP_TYPES:
+        case "type" if value in ALL_TYPES:
             return OfType(value)
         case "type":
-            raise UsageError(f"--for {text}: unknown type", hint="one of: " + ", ".join(GROUP_TYPES))
+            raise UsageError(f"--for {text}: unknown type", hint="one of: " + ", ".join(ALL_TYPES))
     near = get_close_matches(word, [form.partition("=")[0] for form in FORMS], n=1)
     near_forms = [form for form in FORMS if near and form.partition("=")[0] == near[0]]
     hint = (

@@ -20,8 +20,11 @@ from kgroup.model.topic_partition import PartitionValue, TopicPartition
 from kgroup.support.errors import ExitCode, KgroupError
 from kgroup.support.json_types import Count, ExplainedEnum, Offset
 
-GROUP_TYPES = ("classic", "consumer", SHARE, STREAMS)
-"""The types of groups, as brokers name them."""
+DESCRIBED_TYPES = ("classic", "consumer")
+"""The types of groups that verbs which change groups know."""
+WITH_SHARE = (*DESCRIBED_TYPES, SHARE)
+WITH_STREAMS = (*DESCRIBED_TYPES, STREAMS)
+ALL_TYPES = (*WITH_SHARE, STREAMS)
 
 
 class GroupSource(ExplainedEnum):

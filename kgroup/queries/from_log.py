@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from kgroup.cluster.group_descriptions import ALL_TYPES, DESCRIBED_TYPES
 from kgroup.cluster.group_partition import OFFSETS_TOPIC, partition_of
 from kgroup.cluster.offsets_topic.replica_health import read_replicas
 from kgroup.cluster.snapshot import Cluster, Snapshot, SnapshotRequest
@@ -29,7 +28,7 @@ from kgroup.groups.state_from_log import LoggedState, PastCommit, state_at
 from kgroup.groups.undo_plan import COMMIT_UNKNOWN, topic_recreated_error, unknown_commit
 from kgroup.model.commit import Commit
 from kgroup.model.group_log import LOG_INCOMPLETE
-from kgroup.model.groups import Coordinator, Group, ListedGroup, RowError
+from kgroup.model.groups import ALL_TYPES, DESCRIBED_TYPES, Coordinator, Group, ListedGroup, RowError
 from kgroup.model.kafka_tools import acl_hint
 from kgroup.model.reporter import Reporter
 from kgroup.model.share_group import SHARE, BrokerLag, ShareGroup

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from kgroup.cluster.broker_errors import denied_group
 from kgroup.cluster.checkpoints.queries import listed_query
 from kgroup.cluster.coordinator.groups import GroupListing
-from kgroup.cluster.group_descriptions import ALL_TYPES, DESCRIBED_TYPES, WITH_SHARE, WITH_STREAMS
 from kgroup.cluster.group_partition import partition_of
 from kgroup.cluster.snapshot import Cluster, Snapshot, SnapshotRequest
 from kgroup.groups.foreign_owners import LEFT_BEHIND, streams_steps
@@ -27,7 +26,7 @@ from kgroup.groups.selection import (
     uses_topic,
     visibility_note,
 )
-from kgroup.model.groups import ListedGroup, RowError
+from kgroup.model.groups import ALL_TYPES, DESCRIBED_TYPES, WITH_SHARE, WITH_STREAMS, ListedGroup, RowError
 from kgroup.model.reporter import Reporter
 from kgroup.model.share_group import SHARE
 from kgroup.model.streaming_query import QUERY, StreamingQuery, is_query
