@@ -31,7 +31,7 @@ from kgroup.cluster.topics import (
     offsets_topic_layout,
     topic_layouts,
 )
-from kgroup.model.groups import Group, LogRange, Partition
+from kgroup.model.groups import DESCRIBED_TYPES, Group, LogRange, Partition
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import KgroupError, NotAuthorized
 from kgroup.support.units import plural
@@ -336,7 +336,7 @@ async def _other_groups(
         return None
     try:
         listing = await coordinators.list_groups()
-        names = [group.name for group in listing.groups if group.type in ("classic", "consumer")]
+        names = [group.name for group in listing.groups if group.type in DESCRIBED_TYPES]
         if len(names) > OTHERS_LIMIT:
             return f"there are {plural(len(names), 'group')}, too many to be asked"
         answers = await coordinators.committed(names)

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import asdict
 
-from kgroup.model.groups import Group, Member, Partition, TopicPartitions
+from kgroup.model.groups import DESCRIBED_TYPES, Group, Member, Partition, TopicPartitions
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.support.errors import UsageError
 from kgroup.support.typed_document import mismatch
@@ -57,7 +57,7 @@ class _Group(msgspec.Struct, frozen=True, rename={"name": "group", "leader": "le
     partitions: tuple[_Partition, ...] | None = None
 
     def __post_init__(self) -> None:
-        if self.type not in ("classic", "consumer"):
+        if self.type not in DESCRIBED_TYPES:
             raise ValueError(f"the type is {self.type}; only classic and consumer groups are described")
         ids = [member.member_id for member in self.members or ()]
         if len(set(ids)) < len(ids):

@@ -9,7 +9,7 @@ from kgroup.cluster.refresh_cache import CachedValue
 from kgroup.cluster.snapshot import Cluster
 from kgroup.groups.successors import Successor, candidates, partitions_left, successor
 from kgroup.groups.thresholds import TAKEN_OVER
-from kgroup.model.groups import Group
+from kgroup.model.groups import DESCRIBED_TYPES, Group
 from kgroup.model.topic_partition import TopicPartition
 from kgroup.queries.lag_cache import SURROUNDINGS_EVERY_S
 from kgroup.support.errors import KgroupError
@@ -71,7 +71,7 @@ def _successors(
 def _committed(cluster: Cluster) -> dict[str, tuple[TopicPartition, ...]]:
     """The partitions on which the groups with members have commits; none of too many groups."""
     listed = cluster.list_groups().groups
-    names = [one.name for one in listed if one.type in ("classic", "consumer") and one.state != "Empty"]
+    names = [one.name for one in listed if one.type in DESCRIBED_TYPES and one.state != "Empty"]
     if not names or len(names) > OTHERS_LIMIT:
         return {}
     answers = cluster.committed(names)
