@@ -313,7 +313,7 @@ def back_and_forth(commits: Sequence[LoggedCommit]) -> BackAndForth | None:
 
     It is the highest since. A commit of a tool ends the search: what was before is not its retry. Progress are falls to
     ever higher offsets, as of a client that commits both what it has fetched and what it has handled; and offsets that
-    have grown since the last fall for much longer than a round took.
+    have grown since the last fall for much longer than a round took, and than a pause of a broker.
     """
     highest, first, later = -1, 0, inf
     falls: list[int] = []
@@ -335,7 +335,7 @@ def back_and_forth(commits: Sequence[LoggedCommit]) -> BackAndForth | None:
         return None
     round_ms = max(after.timestamp_ms - one.timestamp_ms for one, after in pairwise(lows))
     growing_ms = commits[-1].timestamp_ms - newest.timestamp_ms
-    if commits[-1].offset > newest.offset and growing_ms > _FEW * round_ms:
+    if commits[-1].offset > newest.offset and growing_ms > max(_FEW * round_ms, thresholds.SERIES_PAUSE.value):
         return None
     return BackAndForth(first, tuple(last), min(commit.offset for commit in commits[last[0] :]), highest)
 

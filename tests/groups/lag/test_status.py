@@ -196,6 +196,8 @@ BATCH = [*range(990, 1001)]
         # ... while it had read all at one of the last ten, or begins again each time that it has read all: no stall.
         (OK, judged(rhythm(*FLIPS, 1000), 1100, past=[past(2 * SECOND, 1001)])),
         (None, judged(rhythm(*[*range(0, 9001, 200)] * 3, *range(0, 5000, 200)), 9000, past=[past(HOUR, 9000)])),
+        # ... nor does a pause of the broker within a round make progress of it.
+        (None, judged([*rhythm(*[*range(1, 13)] * 6, pause=5, ago=2000), at(1990, 1), at(5, 2)], 200, unread_ago=HOUR)),
         # ... with progress there is none: two falls, a retry that succeeds, offsets that grow after the last one.
         (REWIND, judged(rhythm(1000, 1001, 1000, 1001, 1000), 9000, unread_ago=HOUR)),
         (OK, judged(rhythm(*FLIPS, *range(1002, 1012)), 1020, past=[past(10 * SECOND, 1018)])),
