@@ -7,7 +7,7 @@ import itertools
 import secrets
 import socket
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import kafka.errors
@@ -253,7 +253,19 @@ class KafkaWorld:
 
     def delete_group(self, group: str) -> None:
         """Delete an empty group."""
-        wait_for(lambda: self._groups.delete_groups([group]) == {group: "OK"}, f"{group} deleted")
+        self.delete_groups([group])
+
+    def delete_groups(self, groups: Iterable[str]) -> None:
+        """Delete empty groups."""
+        left = set(groups)
+
+        def done() -> bool:
+            left.difference_update(
+                group for group, answer in self._groups.delete_groups(sorted(left)).items() if answer == "OK"
+            )
+            return not left
+
+        wait_for(done, "the groups deleted")
 
     def join_as(self, group: str, protocol_type: str) -> None:
         """A first member of another framework's protocol type, which stops at joining: the group stands there."""
