@@ -109,7 +109,7 @@ def test_followers_share_what_comes(kgroup: CommandLine, world: KafkaWorld, name
         first.says("REPLAY", 120)
         first.process.kill()
         plans += [released(kgroup, one) for one in crashes[2:4]]
-        wait_for(lambda: [*states(kgroup).values()] == ["done"] * 4, "all of them", 300)
+        wait_for(lambda: [*states(kgroup).values()] == ["done"] * 4, "all of them", 180)
         stopped = released(kgroup, crashes[4])
         wait_for(lambda: states(kgroup)[stopped] == "replaying", "the last one", 120)
         kgroup("catchup", "stop", stopped, "--execute")

@@ -56,8 +56,8 @@ def resume_pending(
     """Continue each plan once; with ``follow`` also those to come, until a signal.
 
     The result of a plan that fails has its error, and the next one is taken. A plan on which another run works is left
-    to it. With ``follow``, one that failed is tried again after five minutes; one that ``catchup stop`` has stopped is
-    not.
+    to it, and with ``follow`` taken if that run dies. One that failed is tried again after five minutes; one that
+    ``catchup stop`` has stopped is not.
     """
     until_s: dict[str, float] = {}
     noted: set[str] = set()
@@ -79,7 +79,10 @@ def resume_pending(
             result = resume_catchup(engine, settings, _of_plan(state, request))
         except KgroupError as error:
             if error.code == SUPERSEDED:
-                until_s[plan_id] = float("inf") if _was_stopped(engine, state) else again_s
+                if _was_stopped(engine, state):
+                    until_s[plan_id] = float("inf")
+                elif request.follow:  # if that run dies, the plan is free within seconds
+                    until_s[plan_id] = time.monotonic() + _LOOK_EVERY_S
                 engine.reporter.note(f"{plan_id}: {error.message}")
                 continue
             result = _failed(engine, state, error)
