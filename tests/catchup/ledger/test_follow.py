@@ -74,8 +74,10 @@ def test_it_goes_on_where_the_log_start_has_passed_it(
     with runner, follower(ledger, runner, {"bootstrap.servers": bootstrap}) as follows:
         runner.heartbeat(NOW_MS + 1)
         assert beats([*follows.written(RecordKind.EPOCH)]) == [1]
+        end = world.end(ledger.topic)
         for beat in (2, 3):
             runner.heartbeat(NOW_MS + beat)
+        wait_for(lambda: world.end(ledger.topic) == end + 4, "the mark of the last transaction")
         wait_for(lambda: _deleted(world, ledger.topic), "that its broker knows of the setting")
         assert world.start(ledger.topic) == world.end(ledger.topic) - 2
         with pytest.raises(Refused) as gone:
