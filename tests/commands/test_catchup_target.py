@@ -38,7 +38,7 @@ from tests.helpers.waiting import wait_for
 
 Name = Callable[[str], str]
 
-PARTITIONS, RECORDS = 4, 400
+PARTITIONS, RECORDS = 3, 300
 SLOWLY = ("--master", "local[1]", "--rate", "100/s")
 """One partition after the other, each in a transaction of its own."""
 
