@@ -87,7 +87,6 @@ class Sabotage:
             with frozen(process):
                 first = Counter(int(source.split(":")[1]) for source in self.copy).most_common(1)[0][0]
                 sabotage(first)
-            # A producer gives up a deleted topic after a minute.
             return process.ends(8, within_s=180), first
 
     def start_here(self) -> Result:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from itertools import chain, islice, repeat
 
 from kgroup.catchup.worker import provenance_headers
@@ -14,13 +15,13 @@ from kgroup.catchup.worker.task_ledger import BATCH_BYTES
 from kgroup.catchup.worker.task_run import TaskRun
 from kgroup.catchup.worker.task_spec import Stopped, TaskSpec
 from kgroup.cluster.librdkafka import NOT_ACCEPTED, TOO_LARGE
-from kgroup.cluster.reader.batches import Batch
+from kgroup.cluster.reader.batches import Batch, BatchReader
 from kgroup.cluster.topic_admin import TopicAdmin
 from kgroup.cluster.transactions import TRANSACTION_TIMEOUT, Row
 from kgroup.groups.catchup.dead_letters import TO_SOURCE, Origin
 from kgroup.groups.catchup.model import Chunk
 from kgroup.model.topic_partition import TopicPartition
-from kgroup.support.errors import KgroupError, UsageError
+from kgroup.support.errors import KgroupError, Unreachable, UsageError
 
 REFUSALS = frozenset({TOO_LARGE, NOT_ACCEPTED})
 """Error codes of a broker for a single record; they fail its whole transaction."""
@@ -166,8 +167,15 @@ class _Copy:
         return self._records > 0
 
     def restart(self) -> None:
-        """Restart from the committed position, after a failure."""
+        """Restart from the committed position, after a failure. Raises NotFound if a target is gone.
+
+        The broker's answers do not show that: they look like those to a record that is refused, or there are none.
+        """
         self._run.restart()
+        config, timeout_s = self._run.spec.config, self._run.spec.timeout_s
+        with suppress(Unreachable), BatchReader(config, timeout_s=timeout_s) as reader:
+            for topic in self._targets:
+                reader.partitions(topic)
         self._began_at, self._records, self._size = None, 0, 0
 
     def narrow(self, error: KgroupError) -> None:
