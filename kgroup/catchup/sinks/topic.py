@@ -15,7 +15,7 @@ from kgroup.catchup.worker.task_ledger import BATCH_BYTES
 from kgroup.catchup.worker.task_run import TaskRun
 from kgroup.catchup.worker.task_spec import Stopped, TaskSpec
 from kgroup.cluster.librdkafka import NOT_ACCEPTED, TOO_LARGE
-from kgroup.cluster.reader.batches import Batch, BatchReader
+from kgroup.cluster.reader.batches import Batch
 from kgroup.cluster.topic_admin import TopicAdmin
 from kgroup.cluster.transactions import TRANSACTION_TIMEOUT, Row
 from kgroup.groups.catchup.dead_letters import TO_SOURCE, Origin
@@ -172,10 +172,9 @@ class _Copy:
         The broker's answers do not show that: they look like those to a record that is refused, or there are none.
         """
         self._run.restart()
-        config, timeout_s = self._run.spec.config, self._run.spec.timeout_s
-        with suppress(Unreachable), BatchReader(config, timeout_s=timeout_s) as reader:
+        with suppress(Unreachable):
             for topic in self._targets:
-                reader.partitions(topic)
+                self._run.reader.partitions(topic, again=True)
         self._began_at, self._records, self._size = None, 0, 0
 
     def narrow(self, error: KgroupError) -> None:

@@ -157,9 +157,9 @@ class FilteredReader:
         """Read the committed positions from this run."""
         self._committed = lambda: run.committed
 
-    def partitions(self, topic: str) -> frozenset[int]:
-        """The partitions of a topic. Raises as ``BatchReader.partitions``."""
-        if topic not in self._partitions:
+    def partitions(self, topic: str, *, again: bool = False) -> frozenset[int]:
+        """The partitions of a topic, read once or ``again``. Raises as ``BatchReader.partitions``."""
+        if again or topic not in self._partitions:
             with BatchReader(self._config, timeout_s=self._timeout_s) as reader:
                 self._partitions[topic] = reader.partitions(topic)
         return self._partitions[topic]

@@ -87,9 +87,9 @@ class DeadLetterReader:
         """As of the other reader."""
         self._reader.fetch_ahead(ranges)
 
-    def partitions(self, topic: str) -> frozenset[int]:
+    def partitions(self, topic: str, *, again: bool = False) -> frozenset[int]:
         """As of the other reader."""
-        return self._reader.partitions(topic)
+        return self._reader.partitions(topic, again=again)
 
     def batches(self, topic: str, partition: int, start: int, end: int) -> Iterator[Batch | FilteredOut | LostOffsets]:
         """As of the other reader; what is left out comes before the records around it."""

@@ -30,8 +30,8 @@ class TaskReader(Protocol):
     def fetch_ahead(self, ranges: Sequence[OffsetRange]) -> None:
         """Fetch ranges of different partitions at the same time, to be read next in this order."""
 
-    def partitions(self, topic: str) -> frozenset[int]:
-        """The partitions of a topic."""
+    def partitions(self, topic: str, *, again: bool = False) -> frozenset[int]:
+        """The partitions of a topic, read once or ``again``."""
 
     def batches(self, topic: str, partition: int, start: int, end: int) -> Iterator[Batch | FilteredOut | LostOffsets]:
         """Yield all records of [start, end), in order; what is filtered out comes before the records around it."""

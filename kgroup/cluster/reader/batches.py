@@ -238,9 +238,12 @@ class BatchReader:
             _COLLECTOR.leave()
         self._consumer.close()
 
-    def partitions(self, topic: str) -> frozenset[int]:
-        """The partitions of a topic. Raises NotFound, NotAuthorized, AuthenticationFailed, Unreachable."""
-        if topic not in self._partitions:
+    def partitions(self, topic: str, *, again: bool = False) -> frozenset[int]:
+        """The partitions of a topic, read once or ``again``.
+
+        Raises NotFound, NotAuthorized, AuthenticationFailed, Unreachable.
+        """
+        if again or topic not in self._partitions:
             self._watch.progress()
             self._partitions[topic] = partitions_of(self._consumer, self._watch, topic)
         return self._partitions[topic]
