@@ -265,7 +265,7 @@ class KafkaWorld:
             )
             return not left
 
-        wait_for(done, "the groups deleted")
+        wait_for(done, f"{', '.join(sorted(left)[:3])} deleted")
 
     def join_as(self, group: str, protocol_type: str) -> None:
         """A first member of another framework's protocol type, which stops at joining: the group stands there."""
